@@ -1,0 +1,222 @@
+"""The command line: a thin shell over the library's functions.
+
+Exit codes: 0 all is well, 1 something failed or `status` raises the alarm, 2 the call or the
+settings are wrong, 130 interrupted. Errors are one line on the error stream.
+"""
+
+import sys
+from datetime import date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gdelphi import __version__, console
+from gdelphi.config import Loaded, load_settings
+from gdelphi.errors import ConfigError, GdelphiError
+from gdelphi.events.ingest import Request, ingest, rehearse
+from gdelphi.events.status import read_status
+from gdelphi.store import Store
+
+app = typer.Typer(
+    help="Read the world's coded news events and forecast what is likely to happen next.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _day(text: str) -> date:
+    for form in ("%Y-%m-%d", "%Y%m%d"):
+        try:
+            return datetime.strptime(text, form).date()  # noqa: DTZ007 - a calendar day
+        except ValueError:
+            continue
+    raise typer.BadParameter(f"{text!r} is not a day like 2025-05-16")
+
+
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", help="The DuckDB file [data/gdelphi.duckdb].")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Settings file [./gdelphi.toml if there is one].")
+]
+WaitOption = Annotated[
+    float | None,
+    typer.Option("--wait", help="Seconds to wait for a process that holds the store [30]."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Form(StrEnum):
+    """How rows are printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def _settings(config: Path | None, **flags: Any) -> Loaded:
+    return load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gdelphi {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("ingest")
+def ingest_command(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Single files to read, in place of an archive.", show_default=False),
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(help="URL or folder; gdelt1 and gdelt2 name GDELT's own site [gdelt1]."),
+    ] = None,
+    since: Annotated[
+        date | None,
+        typer.Option(
+            parser=_day,
+            metavar="DAY",
+            help="First news day [the last one that this archive brought; into an empty store "
+            "everything, or the last 400 days of an archive over 2 GB].",
+        ),
+    ] = None,
+    until: Annotated[
+        date | None, typer.Option(parser=_day, metavar="DAY", help="Last news day [no end].")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Load again what is loaded.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Files fetched at the same time [4].")] = None,
+    translated: Annotated[
+        bool | None, typer.Option("--translated", help="The feed of translated news too.")
+    ] = None,
+    reduced: Annotated[
+        bool | None, typer.Option("--reduced", help="MASTERREDUCEDV2 too (a table of its own).")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Name of the archive in the ledger, so that a mirror may replace it."),
+    ] = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    wait: WaitOption = None,
+) -> None:
+    """Bring what an archive has, and the store lacks, into the store.
+
+    Lists the archive, subtracts what the ledger has, fetches, verifies and loads the rest. Run
+    again, it does only what is missing. Exits with 1 if anything failed, after doing all it could.
+    """
+    settings = _settings(
+        config,
+        store=store,
+        store_wait_seconds=wait,
+        ingest__archive=archive,
+        ingest__jobs=jobs,
+        ingest__translated=translated,
+        ingest__reduced=reduced,
+        ingest__label=label,
+    ).settings
+    request = Request(tuple(files or ()), since, until, force)
+    if dry_run:
+        console.show_plan(rehearse(settings, request))
+        return
+    with console.IngestBars() as bars:
+        result = ingest(settings, request, bars)
+    console.show_ingest(result)
+    raise typer.Exit(0 if result.succeeded else 1)
+
+
+@app.command("status")
+def status_command(
+    json: JsonOption = False,
+    as_of: Annotated[
+        date | None,
+        typer.Option(parser=_day, metavar="DAY", help="Judge as if it were this day [today, UTC]."),
+    ] = None,
+    stale_after: Annotated[
+        int | None, typer.Option(help="Days that the last complete day may lie back [2].")
+    ] = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    wait: WaitOption = None,
+) -> None:
+    """Say what the store has and lacks; exit with 1 when it is stale or incomplete."""
+    settings = _settings(
+        config, store=store, store_wait_seconds=wait, status__stale_after_days=stale_after
+    ).settings
+    status = read_status(settings, as_of)
+    if json:
+        typer.echo(console.as_json(status))
+    else:
+        console.show_status(status)
+    raise typer.Exit(1 if status.alarming else 0)
+
+
+@app.command("sql")
+def sql_command(
+    query: Annotated[str, typer.Argument(help="The query; - reads it from standard input.")],
+    form: Annotated[Form, typer.Option("--format", help="How to print the rows.")] = Form.table,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    wait: WaitOption = None,
+) -> None:
+    """Run a read-only query.
+
+    Tables and views: events, country_linked, daily_counts, days, ledger, rejects, duplicates, runs,
+    unknown_codes, reduced_events, cameo_events, cameo_types, cameo_groups, cameo_religions,
+    cameo_ethnics, countries. DESCRIBE and "from duckdb_columns()" show their columns and comments.
+    """
+    settings = _settings(config, store=store, store_wait_seconds=wait).settings
+    text = sys.stdin.read() if query == "-" else query
+    with Store(settings).reading() as connection:
+        columns, rows = connection.table(text)
+    console.show_rows(columns, rows, form.value)
+
+
+@app.command("config")
+def config_command(
+    json: JsonOption = False, store: StoreOption = None, config: ConfigOption = None
+) -> None:
+    """Print the settings in force and where each value came from.
+
+    Settings come from gdelphi.toml, then from GDELPHI_... variables, then from flags.
+    """
+    loaded = _settings(config, store=store)
+    if json:
+        rows = {key: {"value": value, "from": origin} for key, value, origin in loaded.rows()}
+        typer.echo(console.as_json(rows))
+    else:
+        console.show_config(loaded)
+
+
+def main() -> None:
+    """Run the command line; errors are one line, not a traceback."""
+    try:
+        app()
+    except ConfigError as error:
+        _fail(str(error), 2)
+    except GdelphiError as error:
+        _fail(str(error), 1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted; run it again to go on from here", 130)
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"gdelphi: {message}", err=True)
+    sys.exit(code)

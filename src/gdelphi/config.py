@@ -1,0 +1,254 @@
+"""Settings: `gdelphi.toml`, then `GDELPHI_...` variables, then flags, each over the one before.
+
+One frozen object holds everything that can be set. The three layers are read one by one instead of
+letting pydantic-settings merge them, because `gdelphi config` has to say where a value came from,
+and because an unknown key must be an error that names the nearest known one: a misspelt key that
+is silently ignored is found at night.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from gdelphi.errors import ConfigError
+
+CONFIG_NAME = "gdelphi.toml"
+ENV_PREFIX = "GDELPHI_"
+ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
+
+GDELT1 = "http://data.gdeltproject.org/events/"
+GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
+
+MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]
+
+
+class IngestSettings(BaseModel):
+    """How archives are read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    archive: str = Field(GDELT1, description="URL or folder; gdelt1 and gdelt2 name GDELT's site")
+    label: str | None = Field(
+        None, description="name of the archive in the ledger, so that a mirror may take its place"
+    )
+    translated: bool = Field(False, description="read the feed of translated news too (GDELT 2.0)")
+    reduced: bool = Field(False, description="read MASTERREDUCEDV2 too, where the archive has it")
+    jobs: int = Field(4, ge=1, le=64, description="files fetched and unpacked at the same time")
+    default_days: int = Field(
+        400, ge=1, description="days taken from a large archive when nothing says since when"
+    )
+    default_gigabytes: float = Field(
+        2.0,
+        ge=0,
+        description="an archive up to this size is taken whole when nothing says since when",
+    )
+    downloads: Path = Field(Path("data/downloads"), description="folder for files being fetched")
+    keep_downloads: bool = Field(False, description="keep fetched files after loading them")
+    attempts: int = Field(5, ge=1, description="tries for each file before the run gives it up")
+    backoff_seconds: float = Field(1.0, ge=0, description="first pause between tries; it doubles")
+    timeout_seconds: float = Field(30.0, gt=0, description="silence after which a server stalls")
+    max_unpacked_gigabytes: float = Field(8.0, gt=0, description="cap on one file's text")
+
+
+class StatusSettings(BaseModel):
+    """When `gdelphi status` raises the alarm."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stale_after_days: int = Field(
+        2, ge=0, description="days that the last complete news day may lie behind today (UTC)"
+    )
+    volume_weeks: int = Field(8, ge=2, description="past weeks that a day's volume is held against")
+    volume_factor: float = Field(
+        2.0, gt=1, description="a volume this many times off its usual is always looked at"
+    )
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, frozen."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+    )
+
+    store: Path = Field(Path("data/gdelphi.duckdb"), description="the DuckDB file")
+    store_wait_seconds: float = Field(
+        30.0, ge=0, description="how long to wait for another process that holds the store"
+    )
+    store_memory: MemorySize = Field("512MB", description="memory DuckDB may use")
+    store_threads: int | None = Field(
+        None, ge=1, description="DuckDB's threads; all cores if unset"
+    )
+    ingest: IngestSettings = IngestSettings()
+    status: StatusSettings = StatusSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        *_: PydanticBaseSettingsSource,
+        **__: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what load_settings passes: it merges the layers itself and keeps their origin."""
+        return (init_settings,)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings and, for each dotted key, where its value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[str, Any, str]]:
+        """Key, value and origin of every setting, in the order of their definition."""
+        for key in known_keys():
+            value: Any = self.settings
+            for part in key.split("."):
+                value = getattr(value, part)
+            yield key, value, self.origins.get(key, "default")
+
+
+def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> tuple[str, ...]:
+    """The dotted names of all settings."""
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys += known_keys(field.annotation, f"{prefix}{name}.")
+        else:
+            keys.append(prefix + name)
+    return tuple(keys)
+
+
+def description_of(key: str) -> str:
+    """What a setting means, as written at its definition."""
+    model: Any = Settings
+    *sections, name = key.split(".")
+    for section in sections:
+        model = model.model_fields[section].annotation
+    return model.model_fields[name].description or ""
+
+
+def env_name(key: str) -> str:
+    """The environment variable of a setting: `ingest.jobs` is GDELPHI_INGEST_JOBS."""
+    return ENV_PREFIX + key.replace(".", "_").upper()
+
+
+def load_settings(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Read the layers in rising order and validate the result once.
+
+    `flags` maps dotted keys to values given on the command line; None means "not given". Relative
+    paths in the TOML file are meant from that file's folder, all others from the current one.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in _layers(config, flags or {}):
+        for key, value in layer.items():
+            values[key] = value
+            origins[key] = origin.format(key=key, env=env_name(key))
+    try:
+        return Loaded(Settings(**_nest(values)), origins)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, origins)) from None
+
+
+def _layers(config: Path | None, flags: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    path = config or (Path(os.environ[ENV_CONFIG]) if os.environ.get(ENV_CONFIG) else None)
+    if path is None and Path(CONFIG_NAME).is_file():
+        path = Path(CONFIG_NAME)
+    if path is not None:
+        yield str(path), _from_toml(path)
+    yield "environment {env}", _from_environment()
+    yield "flag", {key: value for key, value in flags.items() if value is not None}
+
+
+def _from_toml(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no settings file at {path}: name an existing one, or leave it out"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}") from None
+    flat = _flatten(table, where=str(path))
+    for key in ("store", "ingest.downloads"):
+        if isinstance(flat.get(key), str):
+            flat[key] = path.parent / Path(flat[key]).expanduser()
+    archive = flat.get("ingest.archive")
+    if isinstance(archive, str) and (path.parent / archive).is_dir():
+        flat["ingest.archive"] = str(path.parent / archive)
+    return flat
+
+
+def _flatten(table: Mapping[str, Any], where: str, prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    sections = {key.split(".")[0] for key in known_keys() if "." in key}
+    for name, value in table.items():
+        key = prefix + name
+        if isinstance(value, dict) and key in sections:
+            flat |= _flatten(value, where, f"{key}.")
+        elif key in known_keys():
+            flat[key] = value
+        else:
+            known = [*known_keys(), *sections]
+            raise ConfigError(f"{where}: unknown setting {key!r}{_nearest(key, known)}")
+    return flat
+
+
+def _from_environment() -> dict[str, Any]:
+    by_env = {env_name(key): key for key in known_keys()}
+    for name in sorted(os.environ):
+        if name.startswith(ENV_PREFIX) and name not in by_env and name != ENV_CONFIG:
+            hint = _nearest(name, [*by_env, ENV_CONFIG])
+            raise ConfigError(f"environment: unknown variable {name}{hint}")
+    given = EnvSettingsSource(Settings)()
+    return {key: _dig(given, key) for name, key in by_env.items() if name in os.environ}
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
+    return f"; the nearest known one is {close[0]!r}" if close else ""
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *sections, name = key.split(".")
+        level = nested
+        for section in sections:
+            level = level.setdefault(section, {})
+        level[name] = value
+    return nested
+
+
+def _dig(nested: Mapping[str, Any], key: str) -> Any:
+    value: Any = nested
+    for part in key.split("."):
+        value = value[part]
+    return value
+
+
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
+    problems = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        problems.append(f"{key} = {item['input']!r} ({origins.get(key, 'default')}): {item['msg']}")
+    return "; ".join(problems)

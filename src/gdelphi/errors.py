@@ -1,0 +1,41 @@
+"""The errors of gdelphi: a few named classes under one parent.
+
+A message says what was wrong, where, and what to do next. The command line prints it as one line
+and exits non-zero; only bugs end in a traceback.
+"""
+
+
+class GdelphiError(Exception):
+    """Parent of everything that gdelphi raises on purpose."""
+
+
+class ConfigError(GdelphiError):
+    """A setting is unknown, malformed or contradicts another."""
+
+
+class ArchiveError(GdelphiError):
+    """An archive cannot be listed: wrong place, out of reach, or no list that we know."""
+
+
+class FileMissing(GdelphiError):
+    """The archive does not have a file that was asked for."""
+
+
+class FetchFailed(GdelphiError):
+    """A file exists but could not be had this time; trying again later may help."""
+
+
+class FileRefused(GdelphiError):
+    """The bytes of a file are not what they should be: checksum, zip, or kind of content."""
+
+
+class StoreError(GdelphiError):
+    """The store cannot be opened or does not hold what it should."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store, and waiting for it took too long."""
+
+
+class QueryError(GdelphiError):
+    """A query given by the user does not run."""

@@ -1,0 +1,1 @@
+"""Events in the store: loading files, the ledger, ingesting archives, the state of it all."""

@@ -1,0 +1,198 @@
+"""Preparing files for loading: fetched, verified, unpacked and recognised, in threads.
+
+At most a window of files is under way, bounded in number and bytes, so memory and disk stay flat
+whatever the archive's size. What is ready is delivered in batches large enough for DuckDB to write
+full row groups, or as it is when it has waited for some seconds.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from gdelphi.config import IngestSettings
+from gdelphi.errors import FetchFailed, FileMissing, FileRefused
+from gdelphi.events.ledger import Entry
+from gdelphi.events.load import Ready
+from gdelphi.events.plan import Task
+from gdelphi.gdelt.archive import Archive
+from gdelphi.gdelt.unpack import layout_of, unpack
+
+BATCH_BYTES = 3 << 26  # of text; a transaction of full row groups is written once, not twice
+BATCH_FILES = 512
+BATCH_SECONDS = 5.0  # a ready file waits no longer for company
+WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are about ten times that
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A file that could not be had."""
+
+    name: str
+    status: str
+    reason: str
+    news: bool  # not known before this run
+
+
+Outcome = Ready | Trouble
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Prepares the files of one archive; `known` are its entries in the ledger."""
+
+    archive: Archive
+    settings: IngestSettings
+    known: Mapping[str, Entry]
+    folder: Path
+    on_bytes: Callable[[int], None]
+
+    def prepare(self, task: Task) -> Outcome:
+        """Fetch, verify, unpack and recognise one file; runs in a thread."""
+        file = task.file
+        try:
+            stamp = self.archive.stamp(file)  # before reading: a later change shows
+            fetched = self.archive.fetch(file, self.on_bytes)
+        except FileMissing as error:
+            return self._trouble(task, "missing", str(error))
+        except FetchFailed as error:
+            return self._trouble(task, "failed", str(error))
+        except FileRefused as error:
+            return self._trouble(task, "rejected", str(error))
+        try:
+            most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
+            text = unpack(fetched.path, file, self.folder, most=most)
+            try:
+                layout = layout_of(text, file)
+            except FileRefused:
+                text.remove()
+                raise
+        except FileRefused as error:
+            aside = self.archive.discard(fetched.path, spoiled=True)
+            return self._trouble(task, "rejected", f"{error}; kept as {aside}")
+        entry = self.known[file.name]
+        return Ready(
+            entry.file_id,
+            self.archive.label,
+            file,
+            fetched,
+            stamp,
+            text,
+            layout,
+            known=entry.status == "loaded",
+        )
+
+    def _trouble(self, task: Task, status: str, reason: str) -> Trouble:
+        return Trouble(task.file.name, status, reason, self.known[task.file.name].status != status)
+
+    def deliver(self, tasks: deque[Task]) -> Iterator[list[Outcome]]:
+        """Prepare tasks over a moving window; yields what is done, in batches.
+
+        When the last files all failed to be fetched, the archive is out of reach: what is left in
+        `tasks` then is for the next run, instead of waiting for each of them in turn.
+        """
+        patience = max(8, 2 * self.settings.jobs)
+        failures_in_a_row = 0
+        under_way: dict[Future[Outcome], int] = {}
+        batch = _Batch()
+        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="fetch") as pool:
+            try:
+                while True:
+                    while tasks and failures_in_a_row < patience and _has_room(under_way):
+                        task = tasks.popleft()
+                        size = task.file.size or WINDOW_BYTES // BATCH_FILES
+                        under_way[pool.submit(self.prepare, task)] = size
+                    if not under_way:
+                        break
+                    done, _ = wait(under_way, timeout=batch.patience, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        del under_way[future]
+                        outcome = future.result()
+                        failed = isinstance(outcome, Trouble) and outcome.status == "failed"
+                        failures_in_a_row = failures_in_a_row + 1 if failed else 0
+                        batch.add(outcome)
+                    if batch.due:
+                        yield batch.take()
+                yield batch.take()
+            except BaseException:
+                for future in under_way:
+                    future.cancel()
+                self.archive.close()  # ends the pauses between tries
+                raise
+
+
+def _has_room(under_way: dict[Future[Outcome], int]) -> bool:
+    return not under_way or (
+        len(under_way) < BATCH_FILES and sum(under_way.values()) < WINDOW_BYTES
+    )
+
+
+class _Batch:
+    """Outcomes, until there are enough of them or they have waited long enough."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.size = 0
+        self.since = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        if not self.outcomes:
+            self.since = time.monotonic()
+        self.outcomes.append(outcome)
+        self.size += outcome.text.size if isinstance(outcome, Ready) else 0
+
+    @property
+    def due(self) -> bool:
+        full = self.size >= BATCH_BYTES or len(self.outcomes) >= BATCH_FILES
+        return full or self.patience == 0
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until the batch is due as it is; None while it is empty."""
+        if not self.outcomes:
+            return None
+        return max(0.0, self.since + BATCH_SECONDS - time.monotonic())
+
+    def take(self) -> list[Outcome]:
+        taken = sorted(self.outcomes, key=_by_day)
+        self.outcomes, self.size = [], 0
+        return taken
+
+
+def _by_day(outcome: Outcome) -> tuple[date, str]:
+    if isinstance(outcome, Trouble):
+        return date.min, outcome.name
+    return outcome.file.first_day or date.min, outcome.file.name
+
+
+@contextlib.contextmanager
+def work_folder(place: Path) -> Iterator[Path]:
+    """A folder for unpacked texts; those that killed runs left behind are removed."""
+    if place.is_dir():
+        for old in place.iterdir():
+            if old.name.isdigit() and not _alive(int(old.name)):
+                shutil.rmtree(old, ignore_errors=True)
+    folder = place / str(os.getpid())
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            place.rmdir()  # unless another process uses it
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,229 @@
+"""Archives: a URL or a folder with GDELT's layout, and what it lists.
+
+An archive's own lists (`md5sums` and `filesizes` of GDELT 1.0, `masterfilelist.txt` of 2.0) say
+what there is and carry checksums. A folder is looked through as well, so that files without a list
+can be read. Addresses inside a list are ignored but for their last part: a mirror carries the
+original site's addresses.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from gdelphi.config import GDELT1, GDELT2, IngestSettings
+from gdelphi.errors import ArchiveError, FileMissing
+from gdelphi.gdelt.fetch import Fetched, Fetcher, verify
+from gdelphi.gdelt.names import SourceFile, is_other_file, open_file, parse_name
+
+ALIASES = {"gdelt1": GDELT1, "gdelt2": GDELT2}
+MASTER_LIST = "masterfilelist.txt"
+TRANSLATED_LIST = "masterfilelist-translation.txt"
+
+OnBytes = Callable[[int], None]
+
+
+@dataclass
+class Listing:
+    """What an archive has. `passed_over` counts what is there but was not asked for."""
+
+    files: dict[str, SourceFile] = field(default_factory=dict)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    unknown: list[str] = field(default_factory=list)
+    damaged_lines: int = 0
+    single: bool = False  # single files were chosen: they say nothing about the days between them
+
+    def add(self, name: str, *, size: int | None = None, md5: str | None = None) -> None:
+        """Note a line of a list; the same file may stand in several lists."""
+        file = self.files.get(name) or parse_name(name)
+        if file is not None:
+            self.files[name] = file.known_as(size=size, md5=md5)
+        elif is_other_file(name):
+            self.passed_over["mentions and knowledge-graph files"] += 1
+
+    def keep_wanted(self, settings: IngestSettings) -> None:
+        """Drop the feeds that were not asked for, and count them."""
+        for name, file in list(self.files.items()):
+            if file.kind == "translated" and not settings.translated:
+                self.passed_over["translated files (--translated reads them)"] += 1
+                del self.files[name]
+            elif file.kind == "reduced" and not settings.reduced:
+                self.passed_over["MASTERREDUCEDV2 files (--reduced reads them)"] += 1
+                del self.files[name]
+
+
+def read_md5sums(text: str, listing: Listing) -> None:
+    """`md5  name` a line."""
+    for line in text.splitlines():
+        parts = line.split()
+        if len(parts) == 2 and len(parts[0]) == 32:
+            listing.add(parts[1].lstrip("*"), md5=parts[0].lower())
+        elif parts:
+            listing.damaged_lines += 1
+
+
+def read_filesizes(text: str, listing: Listing) -> None:
+    """`size name` a line; a file that stands only here has no checksum."""
+    for line in text.splitlines():
+        parts = line.split()
+        if len(parts) == 2 and parts[0].isdigit():
+            listing.add(parts[1], size=int(parts[0]))
+        elif parts:
+            listing.damaged_lines += 1
+
+
+def read_master_list(text: str, listing: Listing) -> None:
+    """`size md5 address` a line. GDELT's own list has a few lines with parts missing."""
+    for line in text.splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[0].isdigit() and len(parts[1]) == 32:
+            listing.add(parts[2].rsplit("/", 1)[-1], size=int(parts[0]), md5=parts[1].lower())
+        elif parts:
+            listing.damaged_lines += 1
+
+
+READERS: dict[str, Callable[[str, Listing], None]] = {
+    "md5sums": read_md5sums,
+    "filesizes": read_filesizes,
+    MASTER_LIST: read_master_list,
+    TRANSLATED_LIST: read_master_list,
+}
+
+
+class FolderArchive:
+    """A folder, or chosen files of it."""
+
+    def __init__(self, folder: Path, label: str | None = None, *, only: Iterable[str] = ()) -> None:
+        self.folder = folder.resolve()
+        self.label = label or str(self.folder)
+        self.only = tuple(only)
+        if not self.folder.is_dir():
+            raise ArchiveError(
+                f"no archive at {folder}: it is neither a folder nor an http(s) address"
+            )
+
+    def list_files(self, settings: IngestSettings) -> Listing:
+        listing = Listing()
+        for name, read in READERS.items():
+            path = self.folder / name
+            if path.is_file():
+                read(path.read_text(encoding="utf-8", errors="replace"), listing)
+        if self.only:
+            chosen = {}
+            for name in self.only:
+                chosen[name] = listing.files.get(name) or parse_name(name) or open_file(name)
+            return Listing(files=chosen, single=True)
+        self._look_through(listing)
+        listing.keep_wanted(settings)
+        return listing
+
+    def _look_through(self, listing: Listing) -> None:
+        for path in sorted(self.folder.iterdir()):
+            if path.name in listing.files or path.name in READERS or not path.is_file():
+                continue
+            file = parse_name(path.name)
+            if file is not None:
+                listing.files[path.name] = file
+            elif is_other_file(path.name):
+                listing.passed_over["mentions and knowledge-graph files"] += 1
+            elif path.suffix.lower() in (".zip", ".csv", ".tsv", ".txt") and path.name not in (
+                "lastupdate.txt",
+                "lastupdate-translation.txt",
+            ):
+                listing.unknown.append(path.name)
+
+    def fetch(self, file: SourceFile, on_bytes: OnBytes) -> Fetched:
+        path = self.folder / file.name
+        if not path.is_file():
+            raise FileMissing(f"{file.name} is listed but not in {self.folder}")
+        fetched = verify(path, file)
+        on_bytes(fetched.size)
+        return fetched
+
+    def stamp(self, file: SourceFile) -> str | None:
+        """Size and time of change: tells an unlisted file that changed from one that did not."""
+        path = self.folder / file.name
+        if not path.is_file():
+            return None
+        stat = path.stat()
+        return f"{stat.st_size}:{stat.st_mtime_ns}"
+
+    def discard(self, path: Path, *, spoiled: bool) -> Path:  # noqa: ARG002
+        """The folder is not ours: nothing is removed, and a spoiled file stays where it is."""
+        return path
+
+    def close(self) -> None:
+        pass
+
+
+class HttpArchive:
+    """A site or a mirror."""
+
+    def __init__(self, url: str, settings: IngestSettings) -> None:
+        parts = urlsplit(url)
+        path = parts.path if parts.path.endswith("/") else parts.path + "/"
+        self.url = urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
+        self.label = settings.label or self.url
+        self.fetcher = Fetcher(self.url, settings)
+
+    def list_files(self, settings: IngestSettings) -> Listing:
+        listing = Listing()
+        second = "gdeltv2" in self.url
+        first_choice = [MASTER_LIST] if second else ["md5sums", "filesizes"]
+        second_choice = ["md5sums", "filesizes"] if second else [MASTER_LIST]
+        found = self._read(first_choice, listing) or self._read(second_choice, listing)
+        if settings.translated:
+            found = self._read([TRANSLATED_LIST], listing) or found
+        if not found:
+            raise ArchiveError(
+                f"{self.url} has neither md5sums nor {MASTER_LIST}: "
+                "is this the folder that holds the event files?"
+            )
+        listing.keep_wanted(settings)
+        return listing
+
+    def _read(self, names: list[str], listing: Listing) -> bool:
+        found = False
+        for name in names:
+            text = self.fetcher.fetch_list(name)
+            if text is not None:
+                READERS[name](text, listing)
+                found = True
+        return found
+
+    def fetch(self, file: SourceFile, on_bytes: OnBytes) -> Fetched:
+        return self.fetcher.fetch(file, on_bytes)
+
+    def stamp(self, file: SourceFile) -> str | None:  # noqa: ARG002
+        """A site's files are told apart by their checksums alone."""
+        return None
+
+    def discard(self, path: Path, *, spoiled: bool) -> Path:
+        return self.fetcher.discard(path, spoiled=spoiled)
+
+    def close(self) -> None:
+        self.fetcher.close()
+
+
+Archive = FolderArchive | HttpArchive
+
+
+def open_archive(settings: IngestSettings, files: Sequence[Path] = ()) -> Archive:
+    """The archive that the settings name, or the folder of some single files."""
+    if files:
+        return _folder_of(files, settings.label)
+    place = ALIASES.get(settings.archive, settings.archive)
+    if place.lower().startswith(("http://", "https://")):
+        return HttpArchive(place, settings)
+    return FolderArchive(Path(place).expanduser(), settings.label)
+
+
+def _folder_of(files: Sequence[Path], label: str | None) -> FolderArchive:
+    for path in files:
+        if not path.is_file():
+            raise ArchiveError(f"no file at {path}")
+    folders = {path.resolve().parent for path in files}
+    if len(folders) > 1:
+        raise ArchiveError("the files lie in several folders: give those of one folder at a time")
+    return FolderArchive(folders.pop(), label, only=[path.name for path in files])
