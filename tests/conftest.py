@@ -1,0 +1,27 @@
+"""Fixtures that many tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gdelphi.config import ENV_PREFIX
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real event data: a folder beside the project, or where the variable TEST_DATA points."""
+    default = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("TEST_DATA", default))
+    if not (folder / "README.md").is_file():
+        pytest.skip(f"no real event data at {folder} (TEST_DATA names its folder)")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of the person who runs the tests reach them."""
+    for name in list(os.environ):
+        if name.startswith(ENV_PREFIX):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
