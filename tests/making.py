@@ -11,9 +11,13 @@ from typing import Any
 
 from gdelphi.config import Settings, load_settings
 from gdelphi.gdelt.layouts import DAILY, QUARTER, Layout
+from gdelphi.gdelt.names import SourceFile
 from gdelphi.schema import event_comments
 from gdelphi.store import Store
 
+DAY_FILE = SourceFile(
+    "20140101.export.CSV.zip", "events", "day", date(2014, 1, 1), date(2014, 1, 1)
+)
 CODES = ("010", "042", "1411", "190", "036", "112")
 
 
@@ -132,8 +136,8 @@ def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
         "events": f"SELECT {columns}, name FROM events JOIN ledger ON file_id = FileId",
         "duplicates": f"SELECT {kept}, name FROM duplicates JOIN ledger ON file_id = FileId",
         "rejects": "SELECT file, line, reason, raw FROM rejects",
-        "ledger": "SELECT name, kind, span, first_day, last_day, status, listed, size, md5, layout, "
-        "text_bytes, rows_in, accepted, rejected, duplicates, repaired FROM ledger",
+        "ledger": "SELECT name, kind, span, first_day, last_day, status, listed, size, md5, "
+        "layout, text_bytes, rows_in, accepted, rejected, duplicates, repaired FROM ledger",
         "reduced_events": "SELECT * EXCLUDE (FileId) FROM reduced_events",
     }
     with Store(settings).reading() as connection:

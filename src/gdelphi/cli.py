@@ -134,8 +134,12 @@ def ingest_command(
     if dry_run:
         console.show_plan(rehearse(settings, request))
         return
-    with console.IngestBars() as bars:
-        result = ingest(settings, request, bars)
+    try:
+        with console.IngestBars() as bars:
+            result = ingest(settings, request, bars)
+    except KeyboardInterrupt:
+        typer.echo("gdelphi: interrupted; run it again to go on from here", err=True)
+        raise typer.Exit(130) from None
     console.show_ingest(result)
     raise typer.Exit(0 if result.succeeded else 1)
 
@@ -213,8 +217,6 @@ def main() -> None:
         _fail(str(error), 1)
     except OSError as error:
         _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
-    except KeyboardInterrupt:
-        _fail("interrupted; run it again to go on from here", 130)
 
 
 def _fail(message: str, code: int) -> None:

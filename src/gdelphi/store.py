@@ -217,7 +217,8 @@ def _describe_process(pid: int) -> str:
         began = time.time() - Path(f"/proc/{pid}").stat().st_ctime
     except OSError:
         return f"process {pid}"
-    command = " ".join(Path(word).name if os.sep in word else word for word in words if word)
+    parts = (Path(word).name if word.startswith(os.sep) else word for word in words)
+    command = " ".join(" ".join(parts).split())
     return f"process {pid} ({command[:120]}; running for {began:.0f} s)"
 
 

@@ -175,7 +175,8 @@ def _settle_ids(
             row_number() OVER (
                 PARTITION BY staged.GLOBALEVENTID ORDER BY staged.NewsDay, staged.line
             ) AS place,
-            events.FileId AS rival, events.NewsDay AS rival_day, {mine} < {theirs} AS wins
+            events.FileId AS rival, events.NewsDay AS rival_day,
+            events.FileId IS NOT NULL AND {mine} < {theirs} AS wins
         FROM good AS staged
         LEFT JOIN (
             SELECT GLOBALEVENTID, FileId, NewsDay FROM events

@@ -197,7 +197,8 @@ def odd_volumes(days: Sequence[Day], settings: StatusSettings) -> Iterator[OddVo
 
     News volume falls by 40% at weekends, so a day's usual volume is the median of its weekday. A
     day is odd when it is both `volume_factor` times off and four robust standard deviations out of
-    what the past weeks show, so that a small stream's ordinary noise raises no alarm.
+    what the past weeks show, and of what counting alone would give, so that a small stream's
+    ordinary noise raises no alarm.
     """
     there = [day for day in days if day.state in ("present", "partial", "empty")]
     for index, day in enumerate(there):
@@ -207,9 +208,11 @@ def odd_volumes(days: Sequence[Day], settings: StatusSettings) -> Iterator[OddVo
         if len(past) < FEWEST_DAYS:
             continue
         usual = {weekday: _usual(past, weekday) for weekday in range(7)}
+        expected = usual[day.day.weekday()]
         spread = ROBUST * median(abs(_off(each, usual)) for each in past)
+        spread = max(spread, 1 / math.sqrt(expected + 1))
         if abs(_off(day, usual)) > max(math.log(settings.volume_factor), FAR_OFF * spread):
-            yield OddVolume(day.day, day.rows, usual[day.day.weekday()])
+            yield OddVolume(day.day, day.rows, expected)
 
 
 def _usual(past: Sequence[Day], weekday: int) -> float:

@@ -1,0 +1,121 @@
+"""Archives: what lists and folders say."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gdelphi.config import IngestSettings
+from gdelphi.errors import ArchiveError, FileMissing, FileRefused
+from gdelphi.gdelt.archive import (
+    FolderArchive,
+    HttpArchive,
+    Listing,
+    open_archive,
+    read_filesizes,
+    read_master_list,
+    read_md5sums,
+)
+from making import ArchiveMaker, event_lines
+
+PLAIN = IngestSettings()
+DAY = date(2014, 1, 1)
+
+
+def no_bytes(_: int) -> None:
+    pass
+
+
+def test_lists_of_the_first_archive_are_joined_by_name() -> None:
+    listing = Listing()
+    read_md5sums("f6fcb7e955e35f93c9dae427c07b545d  2005.zip\nnonsense\n", listing)
+    read_filesizes("14276482 2005.zip\n10 20130401.export.CSV.zip\n\n", listing)
+    assert listing.files["2005.zip"].size == 14276482
+    assert listing.files["2005.zip"].md5 == "f6fcb7e955e35f93c9dae427c07b545d"
+    assert listing.files["20130401.export.CSV.zip"].md5 is None
+    assert listing.damaged_lines == 1
+
+
+def test_the_master_list_gives_names_whatever_the_site() -> None:
+    md5 = "889194abf3170bb946113e012756d64c"
+    stem = "http://data.gdeltproject.org/gdeltv2/20250516020000"
+    listing = Listing()
+    read_master_list(
+        f"81821 {md5} {stem}.export.CSV.zip\n81821 {md5} {stem}.mentions.CSV.zip\n"
+        f"{md5} {stem}.gkg.csv.zip\n",
+        listing,
+    )
+    assert list(listing.files) == ["20250516020000.export.CSV.zip"]
+    assert listing.passed_over.total() == 1
+    assert listing.damaged_lines == 1
+
+
+def test_the_real_lists_of_forty_years_are_read_whole(shared_data: Path) -> None:
+    listing = FolderArchive(shared_data / "odd").list_files(PLAIN)
+    listed = [file for file in listing.files.values() if file.listed]
+    assert len(listed) == 2939  # 2940 lines, one of them MASTERREDUCEDV2
+    assert all(file.size and file.md5 for file in listed)
+    assert listing.damaged_lines == 0
+    assert listing.unknown == ["mixed-57-and-58-columns.csv"]
+    assert "20130401-excerpt.export.CSV.zip" in listing.files
+    assert dict(listing.passed_over) == {
+        "mentions and knowledge-graph files": 1,
+        "MASTERREDUCEDV2 files (--reduced reads them)": 2,
+    }
+
+
+def test_a_folder_without_lists_is_looked_through(tmp_path: Path) -> None:
+    maker = ArchiveMaker(tmp_path / "a")
+    maker.day(DAY, event_lines([1], DAY))
+    (maker.folder / "holiday.zip").write_bytes(b"")
+    listing = FolderArchive(maker.folder).list_files(PLAIN)
+    assert list(listing.files) == ["20140101.export.CSV.zip"]
+    assert not listing.files["20140101.export.CSV.zip"].listed
+    assert listing.unknown == ["holiday.zip"]
+
+
+def test_translated_and_reduced_files_come_only_when_asked_for(tmp_path: Path) -> None:
+    for name in ("20190121220000.translation.export.CSV.zip", "GDELT.MASTERREDUCEDV2.zip"):
+        (tmp_path / name).write_bytes(b"")
+    archive = FolderArchive(tmp_path)
+    assert not archive.list_files(PLAIN).files
+    assert len(archive.list_files(IngestSettings(translated=True, reduced=True)).files) == 2
+
+
+def test_a_listed_file_must_have_the_listed_bytes(tmp_path: Path) -> None:
+    maker = ArchiveMaker(tmp_path / "a")
+    path = maker.day(DAY, event_lines([1, 2], DAY))
+    maker.write_lists()
+    archive = FolderArchive(maker.folder)
+    file = archive.list_files(PLAIN).files[path.name]
+    assert archive.fetch(file, no_bytes).path == path
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(FileRefused, match="bytes where the list says"):
+        archive.fetch(file, no_bytes)
+    path.write_bytes(content[:-1] + b"!")
+    with pytest.raises(FileRefused, match="md5"):
+        archive.fetch(file, no_bytes)
+    path.unlink()
+    with pytest.raises(FileMissing, match="is listed but not in"):
+        archive.fetch(file, no_bytes)
+
+
+def test_an_archive_is_a_url_or_a_folder(tmp_path: Path) -> None:
+    site = open_archive(IngestSettings(archive="gdelt2"))
+    assert isinstance(site, HttpArchive)
+    assert site.label == "http://data.gdeltproject.org/gdeltv2/"
+    site.close()
+    assert isinstance(open_archive(IngestSettings(archive=str(tmp_path))), FolderArchive)
+    with pytest.raises(ArchiveError, match="neither a folder nor an http"):
+        open_archive(IngestSettings(archive=str(tmp_path / "absent")))
+
+
+def test_single_files_lie_in_one_folder(tmp_path: Path) -> None:
+    for name in ("a/x.csv", "b/y.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("")
+    with pytest.raises(ArchiveError, match="several folders"):
+        open_archive(PLAIN, [tmp_path / "a/x.csv", tmp_path / "b/y.csv"])
+    with pytest.raises(ArchiveError, match="no file at"):
+        open_archive(PLAIN, [tmp_path / "a/z.csv"])
