@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -428,6 +429,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and the folder is removed
     repeat = given.repeat or (1 if given.quick else 5)
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()) + f", {repeat} turns")

@@ -211,8 +211,17 @@ JOBS: dict[str, Callable[..., Found]] = {
 }
 
 
+def warm_up() -> None:
+    """DuckDB imports pandas, if installed, when the first value is bound: no part of a job."""
+    import duckdb
+
+    with closing(duckdb.connect()) as connection:
+        connection.execute("SELECT ?", [1]).fetchall()
+
+
 def main() -> None:
     job = json.loads(sys.argv[1] if sys.argv[1] != "-" else sys.stdin.read())
+    warm_up()
     found = JOBS[job.pop("job")](**job)
     print(json.dumps({**found, "peak_mb": peak_megabytes()}))
 

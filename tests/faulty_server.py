@@ -6,9 +6,11 @@ is recorded, so that a test can show what was asked for and not only what came o
 """
 
 import contextlib
+import functools
 import gzip
 import re
 import socket
+import ssl
 import sys
 import threading
 from collections import defaultdict, deque
@@ -19,8 +21,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import pytest
+
 PAGE = b"<!DOCTYPE html>\n<html><body>Please sign in to use this network.</body></html>\n"
 ENDLESS = 8 << 20  # bytes; what an endless answer sends at most, so that a test comes to an end
+
+
+# Clients read all certificate authorities at their start, a third of these tests' time.
+_context = functools.cache(ssl.create_default_context)
+
+
+def prepare_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients on this machine go past any proxy, and share what they know of certificates."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(ssl, "create_default_context", _context)
 
 
 class Asked(NamedTuple):

@@ -26,6 +26,7 @@ from faulty_server import (
     other_bytes,
     other_length,
     page,
+    prepare_clients,
     redirect,
     stall,
     status,
@@ -56,9 +57,13 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
+@pytest.fixture(autouse=True)
+def clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_clients(monkeypatch)
+
+
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
-    monkeypatch.setenv("NO_PROXY", "*")
+def server(tmp_path: Path) -> Iterator[FaultyServer]:
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / NAME).write_bytes(CONTENT)
@@ -327,7 +332,7 @@ def test_a_failing_server_is_given_up_after_the_tries_that_are_set(
     server.always(NAME, status(500))
     with (
         fetching(server, attempts=attempts) as fetcher,
-        pytest.raises(FetchFailed, match=f"{NAME}: HTTP 500, after {attempts} tries"),
+        pytest.raises(FetchFailed, match=f"{NAME}: HTTP 500, after {attempts} tr(y|ies)"),
     ):
         fetcher.fetch(listed(), ignore)
     assert len(server.asked) == attempts
@@ -397,7 +402,7 @@ def test_a_trickle_counts_as_a_stall(server: FaultyServer) -> None:
         alarm = threading.Timer(5, end.set)  # so that the test ends if the stall goes unnoticed
         alarm.start()
         try:
-            with pytest.raises(FetchFailed, match=f"{NAME}: stalled: .* after 1 tries"):
+            with pytest.raises(FetchFailed, match=f"{NAME}: stalled: .* after 1 try"):
                 fetcher.fetch(listed(), ignore)
         finally:
             end.set()

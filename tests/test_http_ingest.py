@@ -19,6 +19,7 @@ from faulty_server import (
     misplaced,
     other_bytes,
     page,
+    prepare_clients,
     stall,
     status,
     truncate,
@@ -38,8 +39,8 @@ LISTS = ["md5sums", "filesizes"]
 
 
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
+def clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_clients(monkeypatch)
 
 
 @pytest.fixture

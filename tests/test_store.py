@@ -137,7 +137,7 @@ def test_an_absent_store_says_how_to_make_one(tmp_path: Path) -> None:
 def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
     given = settings_for(tmp_path / "notes.txt", tmp_path)
     given.store.write_text("my notes\n" * 1000)
-    with pytest.raises(StoreError, match="cannot be opened as a store"), Store(given).writing():
+    with pytest.raises(StoreError, match="cannot be read as a store"), Store(given).writing():
         pass
     assert given.store.read_text().startswith("my notes")
 
@@ -145,7 +145,7 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
 def test_a_truncated_store_is_told(made: Settings) -> None:
     content = made.store.read_bytes()
     made.store.write_bytes(content[: len(content) // 3])
-    with pytest.raises(StoreError, match="cannot be opened as a store"), Store(made).reading():
+    with pytest.raises(StoreError, match="cannot be read as a store"), Store(made).reading():
         pass
 
 

@@ -54,6 +54,8 @@ class Connection:
         """Run a statement and return all its rows."""
         try:
             return self._duck.execute(sql, parameters).fetchall()
+        except duckdb.IOException as error:
+            raise StoreError(_unreadable(self.store.path, error)) from error
         except duckdb.Error as error:
             raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
 
@@ -173,11 +175,11 @@ class Store:
                     return self._connect(read_only=read_only)
                 except duckdb.IOException as error:
                     if "lock" not in str(error):
-                        raise StoreError(_unopenable(self.path, error)) from None
+                        raise StoreError(_unreadable(self.path, error)) from None
                     if time.monotonic() >= deadline:
                         raise StoreBusy(self._who_holds(str(error))) from None
                 except duckdb.Error as error:
-                    raise StoreError(_unopenable(self.path, error)) from None
+                    raise StoreError(_unreadable(self.path, error)) from None
                 mark = mark or self._announce()
                 time.sleep(POLL_SECONDS)
         finally:
@@ -226,10 +228,10 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _unopenable(path: Path, error: Exception) -> str:
+def _unreadable(path: Path, error: Exception) -> str:
     return (
-        f"{path} cannot be opened as a store: {_first_line(error)}. Restore it from a backup, or "
-        "move it away and ingest again"
+        f"{path} cannot be read as a store: {_first_line(error)}. If it is damaged, restore it "
+        "from a backup, or move it away and ingest again"
     )
 
 

@@ -99,15 +99,14 @@ class Preparation:
         """
         patience = max(8, 2 * self.settings.jobs)
         failures_in_a_row = 0
-        under_way: dict[Future[Outcome], int] = {}
+        under_way: dict[Future[Outcome], Task] = {}
         batch = _Batch()
         with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="fetch") as pool:
             try:
                 while True:
                     while tasks and failures_in_a_row < patience and _has_room(under_way):
                         task = tasks.popleft()
-                        size = task.file.size or WINDOW_BYTES // BATCH_FILES
-                        under_way[pool.submit(self.prepare, task)] = size
+                        under_way[pool.submit(self.prepare, task)] = task
                     if not under_way:
                         break
                     done, _ = wait(under_way, timeout=batch.patience, return_when=FIRST_COMPLETED)
@@ -117,6 +116,9 @@ class Preparation:
                         failed = isinstance(outcome, Trouble) and outcome.status == "failed"
                         failures_in_a_row = failures_in_a_row + 1 if failed else 0
                         batch.add(outcome)
+                    if failures_in_a_row >= patience:
+                        idle = [future for future in under_way if future.cancel()]
+                        tasks.extendleft(under_way.pop(future) for future in reversed(idle))
                     if batch.due:
                         yield batch.take()
                 yield batch.take()
@@ -127,10 +129,9 @@ class Preparation:
                 raise
 
 
-def _has_room(under_way: dict[Future[Outcome], int]) -> bool:
-    return not under_way or (
-        len(under_way) < BATCH_FILES and sum(under_way.values()) < WINDOW_BYTES
-    )
+def _has_room(under_way: Mapping[Future[Outcome], Task]) -> bool:
+    size = sum(task.file.size or WINDOW_BYTES // BATCH_FILES for task in under_way.values())
+    return not under_way or (len(under_way) < BATCH_FILES and size < WINDOW_BYTES)
 
 
 class _Batch:

@@ -163,8 +163,10 @@ class HttpArchive:
     def __init__(self, url: str, settings: IngestSettings) -> None:
         parts = urlsplit(url)
         path = parts.path if parts.path.endswith("/") else parts.path + "/"
-        self.url = urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
-        self.label = settings.label or self.url
+        user, at, host = parts.netloc.rpartition("@")
+        netloc = f"{user}{at}{host.lower()}"
+        self.url = urlunsplit((parts.scheme.lower(), netloc, path, parts.query, ""))
+        self.label = settings.label or self.url.replace(f"{user}{at}", "", 1)  # no password on file
         self.fetcher = Fetcher(self.url, settings)
 
     def list_files(self, settings: IngestSettings) -> Listing:
@@ -179,6 +181,11 @@ class HttpArchive:
             raise ArchiveError(
                 f"{self.url} has neither md5sums nor {MASTER_LIST}: "
                 "is this the folder that holds the event files?"
+            )
+        if not listing.files:
+            raise ArchiveError(
+                f"the lists of {self.url} name no event file ({listing.damaged_lines} lines could "
+                "not be read): look at them in a browser; a sign-in page may stand in their place"
             )
         listing.keep_wanted(settings)
         return listing

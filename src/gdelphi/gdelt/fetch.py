@@ -8,6 +8,7 @@ afresh once; if they are wrong again the file is put aside and reported.
 
 import email.utils
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from gdelphi.gdelt.names import SourceFile
 
 LONGEST_PAUSE = 300.0  # seconds; a server that asks for more is left for the next run
 SLOWEST_RATE = 1000.0  # bytes a second; below it a connection counts as stalled
-CHUNK = 1 << 18
+IDENTITY = {"Accept-Encoding": "identity"}  # bytes as they are: sizes and ranges count them
 
 T = TypeVar("T")
 
@@ -117,8 +118,8 @@ class Fetcher:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         copy = self.folder / name
-        part = copy.with_name(name + ".part")
-        part.unlink(missing_ok=True)  # a list may have changed: its parts are never resumed
+        part = copy.with_name(f"{name}.{os.getpid()}.part")  # another process may fetch it too
+        part.unlink(missing_ok=True)
 
         def attempt() -> str:
             if not self._extend(name, copy):
@@ -161,7 +162,8 @@ class Fetcher:
             raise FileRefused(str(error)) from None
         except TryAgain as error:
             tries = retrying.statistics.get("attempt_number", 1)
-            raise FetchFailed(f"{name}: {error}, after {tries} tries") from None
+            times = "1 try" if tries == 1 else f"{tries} tries"
+            raise FetchFailed(f"{name}: {error}, after {times}") from None
 
     def _pause(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -178,7 +180,9 @@ class Fetcher:
             have = 0
         if size is not None and have == size and have > 0:
             return
-        headers = {"Range": f"bytes={have}-"} if have else {}
+        headers = IDENTITY | ({"Range": f"bytes={have}-"} if have else {})
+        if self.stop.is_set():
+            raise TryAgain("stopped")
         try:
             with self.client.stream("GET", self.base_url + name, headers=headers) as response:
                 self._check(response, part)
@@ -186,10 +190,12 @@ class Fetcher:
                 if resumed and not response.headers.get("Content-Range", "").startswith(
                     f"bytes {have}-"
                 ):
-                    part.unlink()
+                    part.unlink(missing_ok=True)
                     raise TryAgain("the server resumed at another place")
-                self._receive(response, part, "ab" if resumed else "wb", on_bytes)
-        except httpx.TransportError as error:
+                self._receive(response, part, "ab" if resumed else "wb", size, on_bytes)
+                if "Content-Length" in response.headers:
+                    return  # it is all that the server has: `verify` judges it
+        except httpx.RequestError as error:
             raise TryAgain(_describe(error)) from None
         if size is not None and part.stat().st_size < size:
             raise TryAgain(f"broke off after {part.stat().st_size:,} of {size:,} bytes")
@@ -210,14 +216,22 @@ class Fetcher:
             raise FetchFailed(f"{response.url} answers HTTP {status}")
 
     def _receive(
-        self, response: httpx.Response, part: Path, mode: str, on_bytes: Callable[[int], None]
+        self,
+        response: httpx.Response,
+        part: Path,
+        mode: str,
+        size: int | None,
+        on_bytes: Callable[[int], None],
     ) -> None:
+        """Write what comes at once: what a broken connection has brought is resumed later."""
         began, received = time.monotonic(), 0
         with part.open(mode) as stream:
-            for chunk in response.iter_raw(CHUNK):
+            for chunk in response.iter_raw():
                 stream.write(chunk)
                 received += len(chunk)
                 on_bytes(len(chunk))
+                if size is not None and stream.tell() > size:
+                    break  # too long already: the check of its size will say so
                 elapsed = time.monotonic() - began
                 if self.stop.is_set():
                     raise TryAgain("stopped")
@@ -233,11 +247,13 @@ class Fetcher:
         overlap = min(have, 4096)
         if overlap == 0 or not name.startswith("masterfilelist"):
             return False
-        headers = {"Range": f"bytes={have - overlap}-", "Accept-Encoding": "identity"}
+        headers = IDENTITY | {"Range": f"bytes={have - overlap}-"}
         try:
             response = self.client.get(self.base_url + name, headers=headers)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise TryAgain(_describe(error)) from None
+        if response.status_code != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self._check(response, copy)
         if response.status_code != httpx.codes.PARTIAL_CONTENT:
             return False
         with copy.open("r+b") as stream:
@@ -249,7 +265,7 @@ class Fetcher:
         return True
 
 
-def _describe(error: httpx.TransportError) -> str:
+def _describe(error: httpx.RequestError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     return f"connection failed ({str(error) or type(error).__name__})"
@@ -259,7 +275,7 @@ def _retry_after(value: str | None) -> float | None:
     """Seconds to wait: the header gives either a number or a date."""
     if value is None:
         return None
-    if value.strip().isdigit():
+    if value.strip().isdecimal():
         return float(value)
     try:
         moment = email.utils.parsedate_to_datetime(value)
