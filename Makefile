@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine, each setting up what it needs:
-#   make demo   a small archive, from its files to answers
+#   make demo   a small simulated world, from its archive to the judged forecasts
 #   make test   all tests
 PYTHON ?= python3
 VENV := .venv
@@ -13,8 +13,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
+DEMO := data/demo
 demo: $(INSTALLED)
-	$(BIN)/python benchmarks/demo.py
+	rm -rf $(DEMO)
+	$(BIN)/gdelphi world create --preset demo --out $(DEMO)/archive
+	$(BIN)/gdelphi ingest --archive $(DEMO)/archive --store $(DEMO)/store.duckdb
+	$(BIN)/gdelphi status --store $(DEMO)/store.duckdb --as-of 2021-09-11
+	$(BIN)/gdelphi world describe $(DEMO)/archive --store $(DEMO)/store.duckdb
+	@echo
+	@echo "The store is $(DEMO)/store.duckdb. Ask it something:"
+	@echo '  $(BIN)/gdelphi sql "select * from daily_counts limit 5" --store $(DEMO)/store.duckdb'
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest

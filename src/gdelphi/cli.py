@@ -5,6 +5,7 @@ settings are wrong, 130 interrupted. Errors are one line on the error stream.
 """
 
 import sys
+import tempfile
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -205,6 +206,98 @@ def config_command(
         typer.echo(console.as_json(rows))
     else:
         console.show_config(loaded)
+
+
+world_app = typer.Typer(
+    help="A simulated world with a known truth: its archive, and what can be known about it.",
+    no_args_is_help=True,
+)
+app.add_typer(world_app, name="world")
+
+
+class Format(StrEnum):
+    """Layout of a simulated archive."""
+
+    v1 = "v1"
+    v2 = "v2"
+
+
+class Preset(StrEnum):
+    """Size of a simulated world."""
+
+    demo = "demo"
+    default = "default"
+
+
+@world_app.command("create")
+def world_create_command(
+    out: Annotated[Path, typer.Option(help="Folder for the archive; it must not exist yet.")],
+    preset: Annotated[
+        Preset, typer.Option(help="demo: 250 days of 8 streams; default: 800 days of 30.")
+    ] = Preset.default,
+    days: Annotated[int | None, typer.Option(help="Number of days [the preset's].")] = None,
+    streams: Annotated[int | None, typer.Option(help="Number of countries [the preset's].")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 7,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="v1: a file a day, v2: a file every 15 minutes."),
+    ] = Format.v1,
+    clean: Annotated[bool, typer.Option("--clean", help="Without the dirt of real files.")] = False,
+) -> None:
+    """Write a simulated world as a GDELT archive, which `gdelphi ingest` reads like a real one.
+
+    Beside the files lies truth/: the world's equations in numbers and its hidden regimes.
+    """
+    from gdelphi.world.archive import create_world
+    from gdelphi.world.config import world_config
+
+    given = {"days": days, "streams": streams, "seed": seed}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if clean:
+        changes["dirt"] = None
+    chosen = world_config(preset.value, changes)
+    with console.WorldBar(chosen.days) as bar:
+        created = create_world(chosen, out, form.value, bar.day_done)
+    console.show_created(created)
+
+
+@world_app.command("describe")
+def world_describe_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that `world create` has written.")],
+    ingredients: Annotated[
+        bool,
+        typer.Option(
+            "--ingredients", help="Also simulate worlds without each ingredient (minutes)."
+        ),
+    ] = False,
+    json: JsonOption = False,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="A store that has the archive [a temporary one is made]."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Score baselines and oracles on the last fifth of a simulated world's days.
+
+    The room between the pooled stack of baselines and the fair oracle, which knows the world's
+    equations but sees only what was published, is what a forecaster can hope to gain.
+    """
+    from gdelphi.describe import describe, ingested_panel
+
+    with console.Steps() as steps, tempfile.TemporaryDirectory() as scratch:
+        settings = _settings(
+            config, store=store or Path(scratch) / "world.duckdb", ingest__archive=str(folder)
+        ).settings
+        if store is None:
+            steps.step("ingesting the archive")
+            ingest(settings)
+        steps.step("reading the store")
+        panel = ingested_panel(settings, folder)
+        description = describe(panel, ingredients=ingredients, on_step=steps.step)
+    if json:
+        typer.echo(console.as_json(description))
+    else:
+        console.show_description(description)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -28,6 +28,11 @@ from gdelphi.events.ingest import IngestResult
 from gdelphi.events.plan import Plan
 from gdelphi.events.status import Gap, Status
 
+if TYPE_CHECKING:  # scientific libraries take a second to load, which most commands do not need
+    from gdelphi.describe import Description
+    from gdelphi.world.archive import Created
+    from gdelphi.world.simulate import Day
+
 PIPE_WIDTH = 160  # where there is no terminal to ask
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -36,20 +41,25 @@ err = Console(stderr=True, highlight=False)
 MOST_LINES = 20  # of a list that could be endless
 
 
+def _bars() -> Progress:
+    """Bars on the error stream; none where it is no terminal."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[amount]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
 class IngestBars:
     """Two bars on the error stream: bytes fetched, files loaded."""
 
     def __init__(self) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[amount]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
-        )
+        self._bars = _bars()
         self._lock = threading.Lock()
         self._rows = self._bytes = 0
         self._fetch: TaskID | None = None
@@ -81,6 +91,101 @@ class IngestBars:
             self._rows += rows
             if self._load is not None:
                 self._bars.update(self._load, advance=1, amount=f"{self._rows:,} rows")
+
+
+class WorldBar:
+    """One bar: simulated days written."""
+
+    def __init__(self, days: int) -> None:
+        self._bars = _bars()
+        self._task = self._bars.add_task("simulating", total=days, amount="")
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def day_done(self, day: "Day") -> None:
+        self._rows += 0 if day.missing else day.rows
+        self._bars.update(self._task, advance=1, amount=f"{self._rows:,} rows")
+
+
+class Steps:
+    """A spinner that says which step is being done; without a terminal, a line for each."""
+
+    def __init__(self) -> None:
+        self._status = err.status("")
+
+    def __enter__(self) -> Self:
+        if err.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def step(self, name: str) -> None:
+        if err.is_terminal:
+            self._status.update(name)
+        else:
+            err.print(f"... {name}")
+
+
+def show_created(created: "Created") -> None:
+    """What `world create` has written."""
+    table = _grid(f"simulated world in {created.folder}")
+    table.add_row("days", f"{created.days:,}, of which {len(created.missing_days):,} are missing")
+    table.add_row("files", f"{created.files:,}")
+    table.add_row("rows", f"{created.rows:,}")
+    table.add_row("next", f"gdelphi ingest --archive {created.folder}")
+    out.print(table)
+
+
+def show_description(description: "Description") -> None:
+    """Scores of baselines and oracles, and what the world is made of."""
+    out.print(
+        f"{description.streams} streams, {description.days} days, "
+        f"{description.rows_a_day:,.0f} rows a day; scored on the last {description.test_days} "
+        "present days, root codes"
+    )
+    for title, lines in (
+        ("all cells", description.lines),
+        ("active cells (training rate .05 to .95)", description.active_lines),
+    ):
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for heading in ("target", "forecaster"):
+            table.add_column(heading)
+        for heading in ("cells", "Brier", "log score", "skill against the stack", "95%"):
+            table.add_column(heading, justify="right")
+        for line in lines:
+            table.add_row(
+                line.target,
+                line.forecaster,
+                f"{line.cells:,}",
+                f"{line.brier:.4f}",
+                f"{line.log_score:.4f}",
+                f"{line.skill.value:+.1%}",
+                f"{line.skill.low:+.1%} to {line.skill.high:+.1%}",
+            )
+        out.print()
+        out.print(table)
+    out.print(
+        f"\nroom between the stack and the fair oracle: {description.room:.1%} of the stack's "
+        f"Brier score of occurs; {description.between:.0%} of the cells have a fair probability "
+        "between .05 and .95"
+    )
+    table = Table(title="ingredients", title_justify="left", box=None, pad_edge=False)
+    table.add_column("ingredient")
+    table.add_column("loss of an oracle that does not see it", justify="right")
+    table.add_column("room in a world without it", justify="right")
+    for each in description.contributions:
+        room = "" if each.room_without is None else f"{each.room_without:.1%}"
+        table.add_row(each.ingredient, f"{each.blind_loss:+.1%}", room)
+    out.print()
+    out.print(table)
 
 
 def _grid(title: str) -> Table:

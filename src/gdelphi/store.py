@@ -9,7 +9,6 @@ dies, so it cannot go stale.
 
 import contextlib
 import fcntl
-import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -219,8 +218,7 @@ def _describe_process(pid: int) -> str:
         began = time.time() - Path(f"/proc/{pid}").stat().st_ctime
     except OSError:
         return f"process {pid}"
-    parts = (Path(word).name if word.startswith(os.sep) else word for word in words)
-    command = " ".join(" ".join(parts).split())
+    command = " ".join(" ".join([Path(words[0]).name, *words[1:]]).split())
     return f"process {pid} ({command[:120]}; running for {began:.0f} s)"
 
 

@@ -1,0 +1,1 @@
+"""A simulated world with a known truth: its laws, its news, its archive."""
