@@ -249,7 +249,8 @@ class Level:
             never[:, :, codes] *= (k / (k + means)) ** k
         for kind, place in enumerate(self.kinds):
             never[:, :, place] *= 1 - self.announcing[kind]
-        return np.asarray(1 - np.einsum("sz,zsc->sc", odds, never)[:, :-1])
+        occurs = 1 - np.einsum("sz,zsc->sc", odds, never)[:, :-1]
+        return np.asarray(np.clip(occurs, 0, 1))  # a code that cannot occur may miss 0 by rounding
 
     def sample(self, rng: np.random.Generator, odds: Floats, rates: Floats, size: int) -> Floats:
         """Cloud weights of sampled days, [size, C]."""
