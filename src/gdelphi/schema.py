@@ -278,7 +278,8 @@ _CODE_COLUMNS = {
 }
 
 
-def _unknown_codes() -> Iterator[str]:
+def select_unknown_codes(among: str = "events") -> str:
+    """SQL for the codes of some events that the official tables do not have."""
     parts = []
     for kind, (table, key, columns) in _CODE_COLUMNS.items():
         official = f"SELECT {key} FROM {table} WHERE {key} IS NOT NULL"
@@ -288,11 +289,15 @@ def _unknown_codes() -> Iterator[str]:
             official += " AND official"
         parts += [
             f"SELECT {_quoted(kind)} AS kind, '{column}' AS column_name, {column} AS code, "
-            f"count(*) AS rows, min(NewsDay) AS first_day, max(NewsDay) AS last_day FROM events "
+            f"count(*) AS rows, min(NewsDay) AS first_day, max(NewsDay) AS last_day FROM {among} "
             f"WHERE {column} IS NOT NULL AND {column} NOT IN ({official}) GROUP BY {column}"
             for column in columns
         ]
-    yield f"CREATE VIEW unknown_codes AS {' UNION ALL '.join(parts)}"
+    return " UNION ALL ".join(parts)
+
+
+def _unknown_codes() -> Iterator[str]:
+    yield f"CREATE VIEW unknown_codes AS {select_unknown_codes()}"
     yield _comment("VIEW", "unknown_codes", "codes in events that the official tables do not have")
 
 

@@ -193,6 +193,7 @@ class Store:
             config["enable_external_access"] = False  # a query must not write files either
         else:
             config["temp_directory"] = str(self.path.with_name(self.path.name + ".tmp"))
+            config["preserve_insertion_order"] = False  # rows have ids: their order says nothing
         return duckdb.connect(str(self.path), read_only=read_only, config=config)
 
     def _announce(self) -> IO[bytes] | None:

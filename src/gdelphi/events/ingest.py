@@ -23,6 +23,7 @@ from gdelphi.events.plan import Plan, choose_window, make_plan
 from gdelphi.events.prepare import Preparation, Trouble, work_folder
 from gdelphi.events.rows import REASON_KIND
 from gdelphi.gdelt.archive import Archive, Listing, open_archive
+from gdelphi.schema import select_unknown_codes
 from gdelphi.store import Connection, Store, utc_now
 
 COUNTED = ("rows_in", "accepted", "rejected", "duplicates", "repaired")
@@ -156,6 +157,7 @@ class _Run:
         self.result = result
         self.progress = progress or Quiet()
         self.run_id = uuid.uuid4().hex
+        self.file_ids: list[int] = []
 
     def carry_out(self, settings: IngestSettings, folder: Path) -> None:
         known = self._begin()
@@ -191,6 +193,7 @@ class _Run:
         for ready in batch:
             ready.text.remove()
             self.archive.discard(ready.fetched.path, spoiled=False)
+            self.file_ids.append(ready.file_id)
             self.result.add_file(ready, counts[ready.file_id])
             self.progress.file_done(counts[ready.file_id].rows_in)
 
@@ -202,6 +205,12 @@ class _Run:
             self.result.troubles.append(trouble)
             self.progress.file_done(0)
 
+    def _brought(self) -> str:
+        """The events of this run's files; bounds let DuckDB skip the rest of a large store."""
+        low, high = min(self.file_ids), max(self.file_ids)
+        ids = ", ".join(str(number) for number in self.file_ids)
+        return f"(SELECT * FROM events WHERE FileId BETWEEN {low} AND {high} AND FileId IN ({ids}))"
+
     def _finish(self) -> None:
         result = self.result
         if result.rejected:
@@ -212,8 +221,9 @@ class _Run:
             )
             result.reject_reasons = Counter(dict(reasons))
         if result.loaded:
+            unknown = select_unknown_codes(self._brought())
             result.unknown_codes = self.connection.rows(
-                "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes "
+                f"SELECT kind, code, sum(rows)::BIGINT FROM ({unknown}) "
                 "GROUP BY ALL ORDER BY 3 DESC, 2"
             )
         statuses = Counter(trouble.status for trouble in result.troubles)

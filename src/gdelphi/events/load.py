@@ -20,7 +20,7 @@ from gdelphi.errors import StoreError
 from gdelphi.events import ledger
 from gdelphi.events.careful import load_carefully
 from gdelphi.events.ledger import Counts
-from gdelphi.events.rows import mark_stories, news_day, quoted, retract, tells_again
+from gdelphi.events.rows import mark_stories, news_day, quoted, retract, told_again
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER, REDUCED, Layout
 from gdelphi.gdelt.names import SourceFile
@@ -154,9 +154,12 @@ def _insert(group: Sequence[Ready]) -> str:
     )
     return f"""
         INSERT INTO events ({names}, NewsDay, FileId, StoryDuplicate)
-        SELECT {names}, {day}, file_id, {tells_again(day)}
-        FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
-        JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
+        WITH text AS MATERIALIZED (
+            SELECT {names}, {day} AS NewsDay, file_id
+            FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
+            JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
+        )
+        SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({told_again("text")}) FROM text
     """
 
 
