@@ -112,3 +112,19 @@ def test_killed_while_fetching_it_goes_on_from_the_parts(
         calm = settings_for(tmp_path / "calm" / "s.duckdb", server.url)
         ingest(calm)
     assert content_of(killed) == content_of(calm)
+
+
+def test_two_ingestions_at_once_take_turns_and_end_alike(tmp_path: Path) -> None:
+    maker = make_archive(tmp_path / "archive", version=0)
+    store = tmp_path / "both" / "s.duckdb"
+    arguments = ["--since", "2012-01-01", "--archive", str(maker.folder), "--store", str(store)]
+    command = [sys.executable, "-c", DRIVER, "ingest", *arguments, "--wait", "120"]
+    first, second = (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+    )
+    for process in (first, second):
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors.decode()
+    calm = settings_for(tmp_path / "calm" / "s.duckdb", maker.folder)
+    ingest(calm)
+    assert content_of(settings_for(store, maker.folder)) == content_of(calm)

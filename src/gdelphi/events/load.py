@@ -42,7 +42,6 @@ class Ready:
     stamp: str | None
     text: Text
     layout: Layout | None  # None: the file is empty
-    known: bool  # an earlier version of it may be in the store
 
 
 class _Odd(Exception):
@@ -67,7 +66,7 @@ def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
             quick = [ready for ready in quick if ready.file_id not in odd.file_ids]
     for ready in slow:
         with connection.transaction():
-            days = retract(connection, [ready.file_id]) if ready.known else set()
+            days = _take_back(connection, [ready])
             found, touched = load_carefully(
                 connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
             )
@@ -75,6 +74,17 @@ def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
             counts[ready.file_id] = found
             _enter(connection, [ready], counts)
     return counts
+
+
+def _take_back(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
+    """Retract what is in the store of these files; returns the days touched.
+
+    The ledger is asked inside the transaction: between two of them another process may have loaded
+    the same files.
+    """
+    ids = ", ".join(str(ready.file_id) for ready in batch)
+    loaded = f"SELECT file_id FROM ledger WHERE file_id IN ({ids}) AND status = 'loaded'"
+    return retract(connection, [number for (number,) in connection.rows(loaded)])
 
 
 def _may_go_quickly(ready: Ready) -> bool:
@@ -116,7 +126,7 @@ def _load_quickly(connection: Connection, batch: Sequence[Ready]) -> dict[int, C
     for ready in batch:
         groups[_group_of(ready)].append(ready)
     with connection.transaction():
-        days = retract(connection, [ready.file_id for ready in batch if ready.known])
+        days = _take_back(connection, batch)
         for group in groups.values():
             try:
                 connection.rows(_insert(group))

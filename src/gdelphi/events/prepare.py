@@ -76,17 +76,8 @@ class Preparation:
         except FileRefused as error:
             aside = self.archive.discard(fetched.path, spoiled=True)
             return self._trouble(task, "rejected", f"{error}; kept as {aside}")
-        entry = self.known[file.name]
-        return Ready(
-            entry.file_id,
-            self.archive.label,
-            file,
-            fetched,
-            stamp,
-            text,
-            layout,
-            known=entry.status == "loaded",
-        )
+        file_id = self.known[file.name].file_id
+        return Ready(file_id, self.archive.label, file, fetched, stamp, text, layout)
 
     def _trouble(self, task: Task, status: str, reason: str) -> Trouble:
         return Trouble(task.file.name, status, reason, self.known[task.file.name].status != status)
