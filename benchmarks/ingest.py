@@ -336,7 +336,7 @@ def measure_big_store(bench: Bench, rows: int) -> None:
         )
     stores = make_big_store(bench, rows)
     turns = max(1, min(bench.repeat, 3))
-    after = FIRST_DAY + timedelta(days=rows // DAILY_ROWS + 10)
+    after = FIRST_DAY + timedelta(days=bench.figures["big_store"]["days"] + 10)
     taken: dict[str, dict[str, list[float]]] = {}
     for turn in range(turns):
         for what, archive, label in next_files(bench, after + timedelta(days=3 * turn), rows, turn):
@@ -357,10 +357,10 @@ def make_big_store(bench: Bench, rows: int) -> dict[str, Path]:
     stores = {"empty": place / "empty.duckdb", "big": place / "big.duckdb"}
     bench.run("empty_store", store=stores["empty"])
     bench.run("gdelphi", store=stores["big"], archive=base.folder, label="days")
-    found = bench.run("multiply", store=stores["big"], copies=-(-rows // DAILY_ROWS))
+    found = bench.run("multiply", store=stores["big"], rows=rows)
     size, seconds = stores["big"].stat().st_size, found["seconds"]
     print(f"\nA store of {found['rows']:,} rows, {size / 1e9:.1f} GB, made in {seconds:.0f} s")
-    bench.figures["big_store"] = {"rows": found["rows"], "bytes": size}
+    bench.figures["big_store"] = {"rows": found["rows"], "days": found["days"], "bytes": size}
     return stores
 
 

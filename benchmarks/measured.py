@@ -19,9 +19,11 @@ from gdelphi.events.ingest import ingest
 from gdelphi.events.status import read_status
 from gdelphi.gdelt.layouts import BY_NAME, Layout
 from gdelphi.store import Store
-from made_archive import list_lines
+from made_archive import DAILY_ROWS, list_lines
 
 Found = dict[str, Any]
+
+ROW_GROUP = 122_880  # rows that DuckDB writes as one
 
 
 def settings_for(store: str, archive: str, label: str | None = None) -> Settings:
@@ -164,39 +166,38 @@ def status(*, store: str) -> Found:
     return {"seconds": time.perf_counter() - began, "rows": found.rows}
 
 
-def multiply(*, store: str, copies: int, days_at_once: int = 120) -> Found:
+def multiply(*, store: str, rows: int) -> Found:
     """The one daily of a store again and again, with later days and higher ids, and its ledger.
 
-    In few transactions: each leaves a row group that is not full, and DuckDB's next checkpoints
-    would spend their time on merging them. A store that grew by itself has done that on the way.
+    A copy is exactly one row group. Whatever else is inserted leaves a row group that is not full,
+    and the store's next checkpoints would spend their time on merging hundreds of those, which a
+    store that grew by itself has done on the way.
     """
-    settings = settings_for(store, ".")
+    copies = -(-rows // ROW_GROUP)
     began = time.perf_counter()
-    with Store(settings).writing() as connection:
-        connection.rows("CREATE TEMP TABLE base AS FROM events")
-        rows = connection.value("SELECT count(*) FROM base")
-        for first in range(1, copies, days_at_once):
-            with connection.transaction():
-                for n in range(first, min(first + days_at_once, copies)):
-                    connection.rows(_shifted(n, rows))
+    with Store(settings_for(store, ".")).writing() as connection:
+        connection.rows(f"CREATE TEMP TABLE base AS FROM events LIMIT {ROW_GROUP}")
+        for number in range(1, copies):
+            connection.rows(_shifted(number))
         connection.rows(
             f"""
             INSERT INTO ledger SELECT * EXCLUDE (n) REPLACE (
                 nextval('file_ids') AS file_id, first_day + n::INTEGER AS first_day,
                 last_day + n::INTEGER AS last_day, md5(n::VARCHAR) AS md5,
+                {ROW_GROUP} AS rows_in, {ROW_GROUP} AS accepted,
                 strftime(first_day + n::INTEGER, '%Y%m%d') || '.export.CSV.zip' AS name
             ) FROM (SELECT ledger.*, n FROM ledger, range(1, {copies}) numbers(n) ORDER BY n)
             """
         )
         total = connection.value("SELECT count(*) FROM events")
-    return {"seconds": time.perf_counter() - began, "rows": total}
+    return {"seconds": time.perf_counter() - began, "rows": total, "days": copies}
 
 
-def _shifted(days: int, rows: int) -> str:
+def _shifted(days: int) -> str:
     later = f"NewsDay + {days}"
     return f"""
         INSERT INTO events SELECT * REPLACE (
-            GLOBALEVENTID + {days * rows} AS GLOBALEVENTID, SQLDATE + {days} AS SQLDATE,
+            GLOBALEVENTID + {days * DAILY_ROWS} AS GLOBALEVENTID, SQLDATE + {days} AS SQLDATE,
             strftime(SQLDATE + {days}, '%Y%m')::INTEGER AS MonthYear,
             year(SQLDATE + {days}) AS Year, ({later})::TIMESTAMP AS DATEADDED,
             {later} AS NewsDay, {days + 1} AS FileId

@@ -188,3 +188,23 @@ def test_every_run_is_on_record(maker: ArchiveMaker) -> None:
     ingest(given)
     found = rows(given, "SELECT planned, loaded, accepted, succeeded FROM runs ORDER BY started_at")
     assert found == [(10, 10, 100, True), (0, 0, 0, True)]
+
+
+def row_groups(given: Settings) -> int:
+    sql = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('events')"
+    number: int = rows(given, sql)[0][0]
+    return number
+
+
+def test_many_small_runs_are_merged_when_it_is_due(
+    maker: ArchiveMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdelphi.events.ingest.SMALL_RUNS", 6)
+    given = settings_of(maker)
+    pieces = []
+    for number in range(8):
+        day = START + timedelta(days=number)
+        ingest(given, Request(since=day, until=day))
+        pieces.append(row_groups(given))
+    assert pieces == [1, 2, 3, 4, 5, 1, 2, 3]
+    assert rows(given, "SELECT count(*) FROM events") == [(80,)]

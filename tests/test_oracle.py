@@ -99,9 +99,10 @@ def test_sampled_targets_are_calibrated_too(panel: Panel) -> None:
         happened = judged.outcomes[target]
         known = ~np.isnan(happened)
         table = reliability_table(said[known], happened[known], bins=10)
-        full = table.count > 200
+        full = table.count > 100
         gap = np.abs(table.frequency - table.forecast)[full]
-        assert gap.max() < 0.04, target
+        chance = np.sqrt(table.forecast * (1 - table.forecast) / table.count)[full]
+        assert (gap < 4 * chance + 0.005).all(), target  # 0.005: samples are finite, bins wide
     occurs = backtest.table(judged, reference="fair oracle")
     assert all(line.skill.value == 0 for line in occurs)
 

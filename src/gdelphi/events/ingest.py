@@ -26,6 +26,8 @@ from gdelphi.gdelt.archive import Archive, Listing, open_archive
 from gdelphi.schema import select_unknown_codes
 from gdelphi.store import Connection, Store, utc_now
 
+SMALL_RUN = 60_000  # rows; a run that brings fewer leaves a piece that is worth merging
+SMALL_RUNS = 64  # that many small runs, two thirds of a day of quarter hours, make merging due
 COUNTED = ("rows_in", "accepted", "rejected", "duplicates", "repaired")
 
 
@@ -236,3 +238,15 @@ class _Run:
                     statuses["rejected"], statuses["failed"], result.succeeded, self.run_id,
                 ],
             )  # fmt: skip
+        if 0 < result.accepted < SMALL_RUN and self._small_runs() >= SMALL_RUNS:
+            self.connection.compact()
+            self.connection.rows("DELETE FROM meta WHERE key = 'small_runs'")
+
+    def _small_runs(self) -> int:
+        """Count this run among the small ones since the store was last compacted."""
+        before = self.connection.rows("SELECT value FROM meta WHERE key = 'small_runs'")
+        number = 1 + (int(before[0][0]) if before else 0)
+        with self.connection.transaction():
+            self.connection.rows("DELETE FROM meta WHERE key = 'small_runs'")
+            self.connection.rows("INSERT INTO meta VALUES ('small_runs', ?)", [str(number)])
+        return number
