@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from gdelphi.events.status import read_status
 from gdelphi.gdelt.layouts import BY_NAME, Layout
 from gdelphi.store import Store
 from made_archive import DAILY_ROWS, list_lines
+
+import_module("pandas")  # DuckDB imports it with the first parameter it is given; see above
 
 Found = dict[str, Any]
 

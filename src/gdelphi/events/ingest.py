@@ -21,7 +21,7 @@ from gdelphi.events.ledger import Counts, Entry
 from gdelphi.events.load import Ready, load
 from gdelphi.events.plan import Plan, choose_window, make_plan
 from gdelphi.events.prepare import Preparation, Trouble, work_folder
-from gdelphi.events.rows import REASON_KIND
+from gdelphi.events.rows import REASON_KIND, of_files
 from gdelphi.gdelt.archive import Archive, Listing, open_archive
 from gdelphi.schema import select_unknown_codes
 from gdelphi.store import Connection, Store, utc_now
@@ -207,12 +207,6 @@ class _Run:
             self.result.troubles.append(trouble)
             self.progress.file_done(0)
 
-    def _brought(self) -> str:
-        """The events of this run's files; bounds let DuckDB skip the rest of a large store."""
-        low, high = min(self.file_ids), max(self.file_ids)
-        ids = ", ".join(str(number) for number in self.file_ids)
-        return f"(SELECT * FROM events WHERE FileId BETWEEN {low} AND {high} AND FileId IN ({ids}))"
-
     def _finish(self) -> None:
         result = self.result
         if result.rejected:
@@ -223,7 +217,7 @@ class _Run:
             )
             result.reject_reasons = Counter(dict(reasons))
         if result.loaded:
-            unknown = select_unknown_codes(self._brought())
+            unknown = select_unknown_codes(f"(FROM events WHERE {of_files(self.file_ids)})")
             result.unknown_codes = self.connection.rows(
                 f"SELECT kind, code, sum(rows)::BIGINT FROM ({unknown}) "
                 "GROUP BY ALL ORDER BY 3 DESC, 2"

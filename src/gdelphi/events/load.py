@@ -20,7 +20,7 @@ from gdelphi.errors import StoreError
 from gdelphi.events import ledger
 from gdelphi.events.careful import load_carefully
 from gdelphi.events.ledger import Counts
-from gdelphi.events.rows import mark_stories, news_day, quoted, retract, told_again
+from gdelphi.events.rows import mark_stories, news_day, of_files, quoted, retract, told_again
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER, REDUCED, Layout
 from gdelphi.gdelt.names import SourceFile
@@ -194,8 +194,7 @@ def _reader(layout: Layout, group: Sequence[Ready]) -> str:
 def _prove(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
     """All lines are in and sound, and no id is twice; returns the days touched, or raises _Odd."""
     lines = {ready.file_id: ready.text.lines for ready in batch}
-    ids = ", ".join(str(number) for number in lines)
-    ours = f"FileId BETWEEN {min(lines)} AND {max(lines)} AND FileId IN ({ids})"
+    ours = of_files(list(lines))
     floats = [name for name, kind in QUARTER.columns.items() if kind == "DOUBLE"]
     unsound = " OR ".join(["SQLDATE IS NULL", *(f"NOT isfinite({name})" for name in floats)])
     found = {
