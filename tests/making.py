@@ -128,6 +128,12 @@ def settings_for(store: Path, archive: Path | str, **flags: Any) -> Settings:
     return load_settings(flags=given).settings
 
 
+def rows(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
+    """What a query finds in a store."""
+    with Store(settings).reading() as connection:
+        return connection.rows(sql)
+
+
 def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
     """All that a store holds, without times and running numbers, in a fixed order."""
     columns = ", ".join(f"events.{name}" for name in event_comments() if name != "FileId")

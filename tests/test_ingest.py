@@ -11,8 +11,7 @@ from gdelphi.errors import ConfigError
 from gdelphi.events.ingest import Request, ingest, rehearse
 from gdelphi.events.plan import choose_window
 from gdelphi.gdelt.archive import Listing
-from gdelphi.store import Store
-from making import ArchiveMaker, event_lines, settings_for
+from making import ArchiveMaker, event_lines, rows, settings_for
 
 START = date(2014, 1, 6)
 
@@ -34,11 +33,6 @@ def add_day(maker: ArchiveMaker, number: int, rows: int = 10) -> None:
 
 def settings_of(maker: ArchiveMaker, **flags: Any) -> Settings:
     return settings_for(maker.folder.parent / "s.duckdb", maker.folder, **flags)
-
-
-def rows(given: Settings, sql: str) -> list[tuple[Any, ...]]:
-    with Store(given).reading() as connection:
-        return connection.rows(sql)
 
 
 def test_the_window_takes_the_files_that_overlap_it(maker: ArchiveMaker) -> None:

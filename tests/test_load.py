@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
@@ -16,15 +15,9 @@ from gdelphi.events import load as load_module
 from gdelphi.events import prepare
 from gdelphi.events.ingest import IngestResult, Request, ingest
 from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER
-from gdelphi.store import Store
-from making import ArchiveMaker, content_of, event_line, event_lines, settings_for, text_of
+from making import ArchiveMaker, content_of, event_line, event_lines, rows, settings_for, text_of
 
 DAY = date(2014, 1, 10)
-
-
-def rows(given: Settings, sql: str) -> list[tuple[Any, ...]]:
-    with Store(given).reading() as connection:
-        return connection.rows(sql)
 
 
 def ingest_lines(tmp_path: Path, lines: Sequence[str]) -> tuple[Settings, IngestResult]:

@@ -12,15 +12,9 @@ import pytest
 
 from gdelphi.config import Settings
 from gdelphi.events.ingest import Request, ingest
-from gdelphi.store import Store
-from making import content_of, settings_for
+from making import content_of, rows, settings_for
 
 ROWS = {"gdelt1-georgia": 105_438, "gdelt1-icews": 415_646, "gdelt2-world": 366_175}
-
-
-def rows(given: Settings, sql: str) -> list[tuple[Any, ...]]:
-    with Store(given).reading() as connection:
-        return connection.rows(sql)
 
 
 def lines_in_zips(folder: Path) -> dict[str, int]:
