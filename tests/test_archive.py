@@ -1,6 +1,6 @@
 """Archives: what lists and folders say."""
 
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from gdelphi.gdelt.archive import (
     read_master_list,
     read_md5sums,
 )
+from gdelphi.gdelt.names import gaps
 from making import ArchiveMaker, event_lines
 
 PLAIN = IngestSettings()
@@ -42,11 +43,11 @@ def test_the_master_list_gives_names_whatever_the_site() -> None:
     listing = Listing()
     read_master_list(
         f"81821 {md5} {stem}.export.CSV.zip\n81821 {md5} {stem}.mentions.CSV.zip\n"
-        f"{md5} {stem}.gkg.csv.zip\n",
+        f"{md5} {stem}.gkg.csv.zip\n81821 {stem}.export.CSV.zip\n",
         listing,
     )
     assert list(listing.files) == ["20250516020000.export.CSV.zip"]
-    assert listing.passed_over.total() == 1
+    assert listing.passed_over.total() == 2
     assert listing.damaged_lines == 1
 
 
@@ -119,3 +120,19 @@ def test_single_files_lie_in_one_folder(tmp_path: Path) -> None:
         open_archive(PLAIN, [tmp_path / "a/x.csv", tmp_path / "b/y.csv"])
     with pytest.raises(ArchiveError, match="no file at"):
         open_archive(PLAIN, [tmp_path / "a/z.csv"])
+
+
+def test_a_list_as_long_as_the_real_one_is_planned_without_stalling() -> None:
+    """350,400 quarter hours, as GDELT 2.0 has after ten years, with one of them missing."""
+    moment = datetime(2015, 2, 19)
+    md5 = "889194abf3170bb946113e012756d64c"
+    lines = []
+    for slot in range(350_400):
+        if slot != 200_000:
+            lines.append(f"1 {md5} http://a.example/{moment:%Y%m%d%H%M%S}.export.CSV.zip")
+        moment += timedelta(minutes=15)
+    listing = Listing()
+    read_master_list("\n".join(lines), listing)
+    files = sorted(listing.files.values(), key=lambda file: file.name)
+    assert len(files) == 350_399
+    assert len(list(gaps(files, None, None))) == 1

@@ -8,7 +8,7 @@ import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Literal
 
 Kind = Literal["events", "translated", "reduced"]
@@ -104,17 +104,10 @@ def _days_of(digits: str) -> tuple[date, date] | None:
             return date(year, 1, 1), date(year, 12, 31)
         if len(digits) == 6:
             return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
-        day = datetime.strptime(digits, "%Y%m%d" if len(digits) == 8 else "%Y%m%d%H%M%S")  # noqa: DTZ007
+        day = _moment(digits)
     except (ValueError, calendar.IllegalMonthError):
         return None
     return day.date(), day.date()
-
-
-def slot_of(file: SourceFile) -> datetime | None:
-    """The quarter hour that a 15-minute file is named after."""
-    if file.span != "quarter":
-        return None
-    return datetime.strptime(file.name[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 def expected_files(day: date) -> SourceFile:
@@ -166,16 +159,24 @@ def _missing_days(
 def _missing_quarters(
     files: list[SourceFile], since: date | None, until: date | None
 ) -> Iterator[SourceFile]:
-    slots = {slot for file in files if (slot := slot_of(file))}
-    if not slots:
+    stamps = {file.name[:14] for file in files}  # as text: a full list has hundreds of thousands
+    if not stamps:
         return
     tail = ".translation.export.CSV.zip" if files[0].kind == "translated" else ".export.CSV.zip"
-    slot = min(slots).replace(hour=0, minute=0, second=0)
-    while slot <= max(slots):
-        inside = (since is None or slot.date() >= since) and (until is None or slot.date() <= until)
-        if inside and slot not in slots and (file := parse_name(f"{slot:%Y%m%d%H%M%S}{tail}")):
+    first, last = (_moment(edge(stamps)) for edge in (min, max))
+    slot = datetime.combine(max(first.date(), since or date.min), time.min)
+    last = min(last, datetime.combine(until or date.max, time.max))
+    while slot <= last:
+        stamp = f"{slot:%Y%m%d%H%M%S}"
+        if stamp not in stamps and (file := parse_name(stamp + tail)):
             yield file
         slot += QUARTER_HOUR
+
+
+def _moment(digits: str) -> datetime:
+    """From 8 or 14 digits; three times as fast as strptime, and lists are long."""
+    parts = [int(digits[:4]), *(int(digits[n : n + 2]) for n in range(4, len(digits), 2))]
+    return datetime(*parts)  # type: ignore[arg-type]  # noqa: DTZ001
 
 
 def _days(first: date, last: date) -> Iterator[date]:
