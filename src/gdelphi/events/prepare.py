@@ -24,7 +24,7 @@ from gdelphi.events.plan import Task
 from gdelphi.gdelt.archive import Archive
 from gdelphi.gdelt.unpack import layout_of, unpack
 
-BATCH_BYTES = 3 << 26  # of text; a transaction of full row groups is written once, not twice
+BATCH_BYTES = 3 << 25  # of text: enough for full row groups, short enough for those who wait
 BATCH_FILES = 512
 BATCH_SECONDS = 5.0  # a ready file waits no longer for company
 WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are about ten times that
