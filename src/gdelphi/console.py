@@ -41,30 +41,20 @@ err = Console(stderr=True, highlight=False)
 MOST_LINES = 20  # of a list that could be endless
 
 
-def _bars() -> Progress:
-    """Bars on the error stream; none where it is no terminal."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[amount]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    )
-
-
-class IngestBars:
-    """Two bars on the error stream: bytes fetched, files loaded."""
+class _Bars:
+    """Bars on the error stream while a block runs; none where it is no terminal."""
 
     def __init__(self) -> None:
-        self._bars = _bars()
-        self._lock = threading.Lock()
-        self._rows = self._bytes = 0
-        self._fetch: TaskID | None = None
-        self._load: TaskID | None = None
-        self._files = 0
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[amount]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -73,11 +63,21 @@ class IngestBars:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+
+class IngestBars(_Bars):
+    """Two bars on the error stream: bytes fetched, files loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._rows = self._bytes = 0
+        self._fetch: TaskID | None = None
+        self._load: TaskID | None = None
+
     def planned(self, plan: Plan) -> None:
-        self._files = len(plan.tasks)
-        if self._files:
+        if plan.tasks:
             self._fetch = self._bars.add_task("fetching", total=plan.size, amount="")
-            self._load = self._bars.add_task("loading", total=self._files, amount="")
+            self._load = self._bars.add_task("loading", total=len(plan.tasks), amount="")
 
     def fetched(self, size: int) -> None:
         with self._lock:
@@ -93,20 +93,13 @@ class IngestBars:
                 self._bars.update(self._load, advance=1, amount=f"{self._rows:,} rows")
 
 
-class WorldBar:
+class WorldBar(_Bars):
     """One bar: simulated days written."""
 
     def __init__(self, days: int) -> None:
-        self._bars = _bars()
+        super().__init__()
         self._task = self._bars.add_task("simulating", total=days, amount="")
         self._rows = 0
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
 
     def day_done(self, day: "Day") -> None:
         self._rows += 0 if day.missing else day.rows

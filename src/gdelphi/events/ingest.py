@@ -65,7 +65,6 @@ class IngestResult:
     listing: Listing
     plan: Plan
     loaded: int = 0
-    fetched_bytes: int = 0
     rows_in: int = 0
     accepted: int = 0
     rejected: int = 0
@@ -88,9 +87,8 @@ class IngestResult:
             trouble.news or trouble.status != "missing" for trouble in self.troubles
         )
 
-    def add_file(self, ready: Ready, counts: Counts) -> None:
+    def add_file(self, counts: Counts) -> None:
         self.loaded += 1
-        self.fetched_bytes += ready.fetched.size
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(counts, name))
 
@@ -175,8 +173,7 @@ class _Run:
 
     def _begin(self) -> dict[str, Entry]:
         plan, label = self.result.plan, self.archive.label
-        known = ledger.entries(self.connection, label)
-        new = [task.file for task in plan.tasks if task.file.name not in known]
+        new = [task.file for task in plan.tasks if not task.entered]
         with self.connection.transaction():
             ledger.enter(self.connection, label, new, "listed")
             ledger.enter(self.connection, label, plan.gaps, "missing", "in no list of the archive")
@@ -196,7 +193,7 @@ class _Run:
             ready.text.remove()
             self.archive.discard(ready.fetched.path, spoiled=False)
             self.file_ids.append(ready.file_id)
-            self.result.add_file(ready, counts[ready.file_id])
+            self.result.add_file(counts[ready.file_id])
             self.progress.file_done(counts[ready.file_id].rows_in)
 
     def _note(self, known: dict[str, Entry], troubles: Iterable[Trouble]) -> None:

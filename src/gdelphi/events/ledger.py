@@ -19,7 +19,6 @@ class Entry:
     file_id: int
     name: str
     status: str
-    listed: bool
     md5: str | None
     stamp: str | None
 
@@ -47,7 +46,7 @@ class Counts:
 def entries(connection: Connection, archive: str) -> dict[str, Entry]:
     """All files of an archive that the ledger knows, by name."""
     rows = connection.rows(
-        "SELECT file_id, name, status, listed, md5, stamp FROM ledger WHERE archive = ?", [archive]
+        "SELECT file_id, name, status, md5, stamp FROM ledger WHERE archive = ?", [archive]
     )
     return {row[1]: Entry(*row) for row in rows}
 

@@ -28,6 +28,7 @@ class Task:
 
     file: SourceFile
     why: str
+    entered: bool  # the ledger has a row for it
 
 
 @dataclass
@@ -105,7 +106,7 @@ def make_plan(
         if why is None:
             plan.had += 1
         else:
-            plan.tasks.append(Task(file, why))
+            plan.tasks.append(Task(file, why, entry is not None))
     absent = [] if listing.single else gaps(in_order, window.since, window.until)
     plan.gaps = [file for file in absent if file.name not in known]
     return plan
