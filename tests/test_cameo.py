@@ -217,6 +217,31 @@ def test_labels_and_nouns_are_clean(load, file) -> None:
         assert re.fullmatch(r"[A-Z][A-Za-z0-9 ()/.,'-]*", entry.label), entry
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9 '-]*", entry.noun), entry
         assert entry.noun == entry.noun.strip() and "  " not in entry.noun
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9 '-]*", entry.adjective), entry
+        assert entry.adjective == " ".join(
+            entry.adjective.split()
+        ) and not entry.adjective.startswith("the "), entry
+
+
+@pytest.mark.parametrize(("load", "file"), CODE_TABLES, ids=CODE_TABLE_NAMES)
+def test_adjectives_differ_where_nouns_do(load, file) -> None:
+    pairs = {(entry.noun, entry.adjective) for entry in load().values()}
+    counts = Counter(adjective for _, adjective in pairs)
+    assert [adjective for adjective, count in counts.items() if count > 1] == []
+
+
+def test_ethnic_adjectives_are_told_from_those_of_citizens() -> None:
+    citizens = {country.adjective for country in countries()}
+    assert not citizens & {entry.adjective for entry in ethnic_groups().values()}
+
+
+def test_adjectives_that_must_be_right() -> None:
+    assert ethnic_groups()["kur"].adjective == "Kurdish"
+    assert ethnic_groups()["pol"].adjective == "ethnic Polish"
+    assert ethnic_groups()["gsw"].adjective == "German-speaking Swiss"
+    assert religions()["JEW"].adjective == "Jewish"
+    assert known_groups()["UNO"].adjective == "United Nations"
+    assert actor_types()["JUD"].adjective == "judicial"
 
 
 def test_nouns_that_must_be_right() -> None:
@@ -487,7 +512,7 @@ def test_damaged_text_is_refused_with_its_line(text: str, message: str) -> None:
         parse_table(text, source="t.tsv")
 
 
-CODE_HEADER = "code\tlabel\tnoun\tofficial\n"
+CODE_HEADER = "code\tlabel\tnoun\tadjective\tofficial\n"
 EVENT_HEADER = "\t".join(table_rows("events").columns) + "\n"
 COUNTRY_HEADER = "\t".join(table_rows("countries").columns) + "\n"
 EVENT_LINE = "01\t01\t\troot\t1\t0.0\tLabel\tact\tact on {target}\n"
@@ -498,9 +523,9 @@ COUNTRY_LINE = "KE\tKEN\tKEN\tKenya\t\tKenyan\tcountry\t1\t1\t\n"
     ("load", "text", "message"),
     [
         (religions, "code\tname\nA\tb\n", "columns are code, name; expected code, label"),
-        (religions, CODE_HEADER + "A\tb\tc\tyes\n", "line 2: official is 'yes'"),
-        (religions, CODE_HEADER + "A\tb\t\t1\n", "line 2: noun is empty"),
-        (religions, CODE_HEADER + "A\tb\tc\t1\nA\td\te\t1\n", "code 'A' occurs on two lines"),
+        (religions, CODE_HEADER + "A\tb\tc\td\tyes\n", "line 2: official is 'yes'"),
+        (religions, CODE_HEADER + "A\tb\t\td\t1\n", "line 2: noun is empty"),
+        (religions, CODE_HEADER + "A\tb\tc\td\t1\nA\td\te\tf\t1\n", "code 'A' occurs on two lines"),
         (event_codes, EVENT_HEADER + EVENT_LINE.replace("0.0", "low"), "line 2: could not convert"),
         (event_codes, EVENT_HEADER + EVENT_LINE.replace("\t1\t", "\t5\t"), "quad_class is '5'"),
         (event_codes, EVENT_HEADER + EVENT_LINE.replace("root", "top"), "level is 'top'"),

@@ -42,6 +42,17 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "ingest.default_days": "7", "ingest.default_gigabytes": "7", "ingest.downloads": "d",
         "ingest.keep_downloads": "true", "ingest.attempts": "7", "ingest.backoff_seconds": "7",
         "ingest.timeout_seconds": "7", "ingest.max_unpacked_gigabytes": "7",
+        "embed.encoder": "hashing", "embed.cache": "c", "embed.device": "cpu",
+        "embed.precision": "float32", "embed.batch_size": "7", "measures.folder": "m",
+        "measures.layout": "slots", "measures.verb_weight": "0.7", "measures.actor1_weight": "0.1",
+        "measures.lineage": "false", "measures.verb_dimensions": "7",
+        "measures.actor_dimensions": "7", "measures.sentence_dimensions": "7",
+        "measures.fewest_atoms": "2", "measures.most_atoms": "7", "measures.explained": "0.7",
+        "sequences.streams": "7", "sequences.only": '["KE"]', "sequences.context_days": "7",
+        "sequences.memory_days": "7", "sequences.variants": "7", "split.train": "0.5",
+        "split.choice": "0.1", "split.tuning": "0.1", "split.train_until": "2020-01-01",
+        "split.choice_until": "2020-02-01", "split.tuning_until": "2020-03-01",
+        "split.embargo_days": "3",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())

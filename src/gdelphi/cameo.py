@@ -61,11 +61,15 @@ class EventCode:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One code of an actor table: a role, a known group, a religion or an ethnic group."""
+    """One code of an actor table: a role, a known group, a religion or an ethnic group.
+
+    `adjective` is what stands before another noun: Kurds, but Kurdish rebels.
+    """
 
     code: str
     label: str
     noun: str
+    adjective: str
     official: bool
 
 
@@ -253,6 +257,7 @@ def _code(row: _Fields) -> Code:
         code=row.text("code"),
         label=row.text("label"),
         noun=row.text("noun"),
+        adjective=row.text("adjective"),
         official=row.flag("official"),
     )
 

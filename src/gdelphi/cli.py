@@ -6,18 +6,26 @@ settings are wrong, 130 interrupted. Errors are one line on the error stream.
 
 import sys
 import tempfile
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gdelphi import __version__, console
-from gdelphi.config import Loaded, load_settings
+from gdelphi import __version__, cli_measures, console
 from gdelphi.errors import ConfigError, GdelphiError
 from gdelphi.events.ingest import Request, ingest, rehearse
 from gdelphi.events.status import read_status
+from gdelphi.options import (
+    ConfigOption,
+    Form,
+    JsonOption,
+    StoreOption,
+    WaitOption,
+    parse_day,
+    settings_from,
+)
 from gdelphi.store import Store
 
 app = typer.Typer(
@@ -26,40 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _day(text: str) -> date:
-    for form in ("%Y-%m-%d", "%Y%m%d"):
-        try:
-            return datetime.strptime(text, form).date()  # noqa: DTZ007 - a calendar day
-        except ValueError:
-            continue
-    raise typer.BadParameter(f"{text!r} is not a day like 2025-05-16")
-
-
-StoreOption = Annotated[
-    Path | None, typer.Option("--store", help="The DuckDB file [data/gdelphi.duckdb].")
-]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="Settings file [./gdelphi.toml if there is one].")
-]
-WaitOption = Annotated[
-    float | None,
-    typer.Option("--wait", help="Seconds to wait for a process that holds the store [30]."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-class Form(StrEnum):
-    """How rows are printed."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-
-
-def _settings(config: Path | None, **flags: Any) -> Loaded:
-    return load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
 
 
 def _version(wanted: bool) -> None:
@@ -90,14 +64,14 @@ def ingest_command(
     since: Annotated[
         date | None,
         typer.Option(
-            parser=_day,
+            parser=parse_day,
             metavar="DAY",
             help="First news day [the last one that this archive brought; into an empty store "
             "everything, or the last 400 days of an archive over 2 GB].",
         ),
     ] = None,
     until: Annotated[
-        date | None, typer.Option(parser=_day, metavar="DAY", help="Last news day [no end].")
+        date | None, typer.Option(parser=parse_day, metavar="DAY", help="Last news day [no end].")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Load again what is loaded.")] = False,
@@ -121,7 +95,7 @@ def ingest_command(
     Lists the archive, subtracts what the ledger has, fetches, verifies and loads the rest. Run
     again, it does only what is missing. Exits with 1 if anything failed, after doing all it could.
     """
-    settings = _settings(
+    settings = settings_from(
         config,
         store=store,
         store_wait_seconds=wait,
@@ -150,7 +124,9 @@ def status_command(
     json: JsonOption = False,
     as_of: Annotated[
         date | None,
-        typer.Option(parser=_day, metavar="DAY", help="Judge as if it were this day [today, UTC]."),
+        typer.Option(
+            parser=parse_day, metavar="DAY", help="Judge as if it were this day [today, UTC]."
+        ),
     ] = None,
     stale_after: Annotated[
         int | None, typer.Option(help="Days that the last complete day may lie back [2].")
@@ -160,7 +136,7 @@ def status_command(
     wait: WaitOption = None,
 ) -> None:
     """Say what the store has and lacks; exit with 1 when it is stale or incomplete."""
-    settings = _settings(
+    settings = settings_from(
         config, store=store, store_wait_seconds=wait, status__stale_after_days=stale_after
     ).settings
     status = read_status(settings, as_of)
@@ -185,7 +161,7 @@ def sql_command(
     unknown_codes, reduced_events, cameo_events, cameo_types, cameo_groups, cameo_religions,
     cameo_ethnics, countries. DESCRIBE and "from duckdb_columns()" show their columns and comments.
     """
-    settings = _settings(config, store=store, store_wait_seconds=wait).settings
+    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
     text = sys.stdin.read() if query == "-" else query
     with Store(settings).reading() as connection:
         columns, rows = connection.table(text)
@@ -200,13 +176,16 @@ def config_command(
 
     Settings come from gdelphi.toml, then from GDELPHI_... variables, then from flags.
     """
-    loaded = _settings(config, store=store)
+    loaded = settings_from(config, store=store)
     if json:
         rows = {key: {"value": value, "from": origin} for key, value, origin in loaded.rows()}
         typer.echo(console.as_json(rows))
     else:
         console.show_config(loaded)
 
+
+for name, command in cli_measures.COMMANDS.items():
+    app.command(name)(command)
 
 world_app = typer.Typer(
     help="A simulated world with a known truth: its archive, and what can be known about it.",
@@ -285,7 +264,7 @@ def world_describe_command(
     from gdelphi.describe import describe, ingested_panel
 
     with console.Steps() as steps, tempfile.TemporaryDirectory() as scratch:
-        settings = _settings(
+        settings = settings_from(
             config, store=store or Path(scratch) / "world.duckdb", ingest__archive=str(folder)
         ).settings
         if store is None:

@@ -11,10 +11,18 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -76,6 +84,96 @@ class StatusSettings(BaseModel):
     )
 
 
+class EmbedSettings(BaseModel):
+    """How texts become vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    encoder: str = Field(
+        "minilm",
+        description="minilm (the packaged all-MiniLM-L6-v2), a folder, a hub name, or hashing "
+        "(for tests only)",
+    )
+    cache: Path | None = Field(
+        None, description="folder of the embedding cache; `embeddings` beside the store if unset"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$",
+        description="auto, cpu, cuda, cuda:1, mps",
+    )
+    precision: Literal["float32", "float16", "bfloat16"] = Field(
+        "float32", description="of the encoder; halves are quicker on a GPU, and other vectors"
+    )
+    batch_size: int = Field(256, ge=1, description="texts encoded at once")
+
+
+class MeasureSettings(BaseModel):
+    """How a day becomes a measure on the sphere, and a descriptor."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: Path | None = Field(
+        None, description="clouds, space and descriptors; <store>.measures beside it if unset"
+    )
+    layout: Literal["slots", "sentence"] = Field(
+        "slots", description="a point is its verb, actor 1 and actor 2 apart, or one sentence"
+    )
+    verb_weight: float = Field(0.65, gt=0, lt=1, description="share of the verb in a point (slots)")
+    actor1_weight: float = Field(
+        0.2, ge=0, lt=1, description="share of actor 1; the rest is actor 2's (slots)"
+    )
+    lineage: bool = Field(
+        True, description="a verb is the mean of its root, base and full code's phrases (slots)"
+    )
+    verb_dimensions: int = Field(64, ge=2, description="dimensions kept of a verb (slots)")
+    actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor (slots)")
+    sentence_dimensions: int = Field(128, ge=2, description="dimensions kept of a sentence")
+    fewest_atoms: int = Field(3, ge=1, description="atoms of a descriptor, at least")
+    most_atoms: int = Field(10, ge=1, description="atoms of a descriptor, at most")
+    explained: float = Field(
+        0.5, gt=0, le=1, description="a descriptor takes atoms until it explains this much"
+    )
+
+    @model_validator(mode="after")
+    def _leave_room(self) -> Self:
+        if self.verb_weight + self.actor1_weight > 1:
+            raise ValueError("verb_weight and actor1_weight leave nothing for actor 2")
+        if self.fewest_atoms > self.most_atoms:
+            raise ValueError("fewest_atoms is more than most_atoms")
+        return self
+
+
+class SplitSettings(BaseModel):
+    """Which days are for what, by the day that is forecast."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: float = Field(0.6, gt=0, lt=1, description="share of days for training")
+    choice: float = Field(0.1, gt=0, lt=1, description="share for validation A: early stopping")
+    tuning: float = Field(0.1, gt=0, lt=1, description="share for validation B: calibration")
+    train_until: date | None = Field(None, description="last day of training, in place of a share")
+    choice_until: date | None = Field(None, description="last day of validation A")
+    tuning_until: date | None = Field(None, description="last day of validation B")
+    embargo_days: int = Field(7, ge=0, description="days left out between two parts")
+
+
+class SequenceSettings(BaseModel):
+    """What training reads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    streams: int = Field(
+        50, ge=1, description="countries, those with the most rows on training days"
+    )
+    only: tuple[str, ...] = Field((), description="these streams, in place of the largest")
+    context_days: int = Field(50, ge=1, description="days of clouds that a forecast looks back on")
+    memory_days: int = Field(365, ge=1, description="days of descriptors that it may draw from")
+    variants: int = Field(
+        4, ge=0, description="random descriptors of each day, beside the day's own"
+    )
+
+
 class Settings(BaseSettings):
     """Everything that can be set, frozen."""
 
@@ -96,6 +194,10 @@ class Settings(BaseSettings):
         None, ge=1, description="DuckDB's threads; all cores if unset"
     )
     ingest: IngestSettings = IngestSettings()
+    embed: EmbedSettings = EmbedSettings()
+    measures: MeasureSettings = MeasureSettings()
+    sequences: SequenceSettings = SequenceSettings()
+    split: SplitSettings = SplitSettings()
     status: StatusSettings = StatusSettings()
 
     @classmethod
@@ -189,12 +291,13 @@ def _from_toml(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from None
     flat = _flatten(table, where=str(path))
-    for key in ("store", "ingest.downloads"):
+    for key in ("store", "ingest.downloads", "embed.cache", "measures.folder"):
         if isinstance(flat.get(key), str):
             flat[key] = path.parent / Path(flat[key]).expanduser()
-    archive = flat.get("ingest.archive")
-    if isinstance(archive, str) and (path.parent / archive).is_dir():
-        flat["ingest.archive"] = str(path.parent / archive)
+    for key in ("ingest.archive", "embed.encoder"):
+        place = flat.get(key)
+        if isinstance(place, str) and (path.parent / place).is_dir():
+            flat[key] = str(path.parent / place)
     return flat
 
 

@@ -41,7 +41,7 @@ err = Console(stderr=True, highlight=False)
 MOST_LINES = 20  # of a list that could be endless
 
 
-class _Bars:
+class Bars:
     """Bars on the error stream while a block runs; none where it is no terminal."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Bars:
         self._bars.stop()
 
 
-class IngestBars(_Bars):
+class IngestBars(Bars):
     """Two bars on the error stream: bytes fetched, files loaded."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class IngestBars(_Bars):
                 self._bars.update(self._load, advance=1, amount=f"{self._rows:,} rows")
 
 
-class WorldBar(_Bars):
+class WorldBar(Bars):
     """One bar: simulated days written."""
 
     def __init__(self, days: int) -> None:
@@ -129,7 +129,7 @@ class Steps:
 
 def show_created(created: "Created") -> None:
     """What `world create` has written."""
-    table = _grid(f"simulated world in {created.folder}")
+    table = grid(f"simulated world in {created.folder}")
     table.add_row("days", f"{created.days:,}, of which {len(created.missing_days):,} are missing")
     table.add_row("files", f"{created.files:,}")
     table.add_row("rows", f"{created.rows:,}")
@@ -181,7 +181,8 @@ def show_description(description: "Description") -> None:
     out.print(table)
 
 
-def _grid(title: str) -> Table:
+def grid(title: str) -> Table:
+    """A table of names and values under a title."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -191,7 +192,7 @@ def _grid(title: str) -> Table:
 def show_ingest(result: IngestResult) -> None:
     """The closing summary of a run."""
     plan = result.plan
-    table = _grid(f"ingested from {result.archive}")
+    table = grid(f"ingested from {result.archive}")
     table.add_row("days", _window(plan))
     counted = dict.fromkeys(("missing", "rejected", "failed"), 0)
     for trouble in result.troubles:
@@ -231,7 +232,7 @@ def show_ingest(result: IngestResult) -> None:
 def show_plan(result: IngestResult) -> None:
     """What a run would do."""
     plan = result.plan
-    table = _grid(f"would ingest from {result.archive}")
+    table = grid(f"would ingest from {result.archive}")
     table.add_row("days", _window(plan))
     size = "" if plan.size is None else f", {plan.size / 1e6:,.1f} MB"
     table.add_row("to fetch", f"{len(plan.tasks):,} files{size}")
@@ -274,7 +275,7 @@ def _codes(codes: Sequence[Sequence[Any]]) -> str:
 
 def show_status(status: Status) -> None:
     """The state of the store for a person."""
-    table = _grid(status.store)
+    table = grid(status.store)
     verdict = []
     if status.stale:
         verdict.append(f"STALE on {status.as_of}")

@@ -39,3 +39,11 @@ class StoreBusy(StoreError):
 
 class QueryError(GdelphiError):
     """A query given by the user does not run."""
+
+
+class EncoderError(GdelphiError):
+    """An encoder cannot be had, or does not make vectors of the texts that it was given."""
+
+
+class CacheError(GdelphiError):
+    """The embedding cache cannot be read or written."""

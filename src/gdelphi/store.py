@@ -63,6 +63,13 @@ class Connection:
         """The first value of the first row."""
         return self.rows(sql, parameters)[0][0]
 
+    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Run a query and return its rows as an Arrow table: for many rows."""
+        try:
+            return self._duck.execute(sql, parameters).to_arrow_table()
+        except duckdb.Error as error:
+            raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
+
     def table(self, sql: str) -> tuple[list[str], list[Row]]:
         """Column names and rows of a user's query."""
         try:

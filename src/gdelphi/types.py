@@ -12,7 +12,7 @@ stands in this module may depend on nothing below it.
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from gdelphi.errors import GdelphiError
 
 FloatArray = npt.NDArray[np.float64]
+VectorArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -32,6 +33,15 @@ QUANTILE_TOLERANCE = 1e-12  # weights that ought to sum to q may miss it by roun
 
 class ForecastError(GdelphiError):
     """A forecast cannot be made from what is given, or is not one."""
+
+
+class Measure(NamedTuple):
+    """A discrete probability measure on the unit hypersphere. It may be empty: n = 0."""
+
+    points: VectorArray
+    """[n, dim], rows of length 1"""
+    weights: FloatArray
+    """[n], not negative, summing to 1 unless n = 0"""
 
 
 class History(Protocol):

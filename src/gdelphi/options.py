@@ -1,0 +1,52 @@
+"""What the commands of the command line share: options, and settings from them."""
+
+from datetime import date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gdelphi.config import Loaded, load_settings
+
+
+def parse_day(text: str) -> date:
+    """A day as a user writes it."""
+    for form in ("%Y-%m-%d", "%Y%m%d"):
+        try:
+            return datetime.strptime(text, form).date()  # noqa: DTZ007 - a calendar day
+        except ValueError:
+            continue
+    raise typer.BadParameter(f"{text!r} is not a day like 2025-05-16")
+
+
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", help="The DuckDB file [data/gdelphi.duckdb].")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Settings file [./gdelphi.toml if there is one].")
+]
+WaitOption = Annotated[
+    float | None,
+    typer.Option("--wait", help="Seconds to wait for a process that holds the store [30]."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StreamOption = Annotated[
+    str, typer.Option("--stream", help="A country's two letters (FIPS 10-4), or WORLD.")
+]
+DayOption = Annotated[
+    date, typer.Option("--day", parser=parse_day, metavar="DAY", help="A news day.")
+]
+
+
+class Form(StrEnum):
+    """How rows are printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def settings_from(config: Path | None, **flags: Any) -> Loaded:
+    """The settings in force; `a__b` names the setting a.b."""
+    return load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
