@@ -19,6 +19,9 @@ demo: $(INSTALLED)
 	$(BIN)/gdelphi world create --preset demo --out $(DEMO)/archive
 	$(BIN)/gdelphi ingest --archive $(DEMO)/archive --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi status --store $(DEMO)/store.duckdb --as-of 2021-09-11
+	$(BIN)/gdelphi embed --store $(DEMO)/store.duckdb
+	$(BIN)/gdelphi descriptor --stream SO --day 2021-09-10 --store $(DEMO)/store.duckdb
+	$(BIN)/gdelphi sequences --number 1000 --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi world describe $(DEMO)/archive --store $(DEMO)/store.duckdb
 	@echo
 	@echo "The store is $(DEMO)/store.duckdb. Ask it something:"

@@ -26,7 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gdelphi.config import Settings
-from gdelphi.dayfiles import DayFolder, read_footer, read_table, unreadable
+from gdelphi.dayfiles import (
+    DayFolder,
+    MeasuresError,
+    footer_of,
+    read_footer,
+    read_table,
+    unreadable,
+)
 from gdelphi.types import FloatArray, IntArray
 
 State = Literal["missing", "empty", "small", "full"]
@@ -215,6 +222,8 @@ class DayClouds:
     @cached_property
     def _columns(self) -> tuple[tuple[Coded, Coded, Coded], Numbers]:
         table = read_table(self.path)
+        if footer_of(table.schema, self.path).get("fingerprint") != self.facts.fingerprint:
+            raise MeasuresError(f"{self.path} was made again since it was opened: open it again")
         try:
             slots = [coded(table.column(name)) for name in SLOTS]
             numbers = Numbers.each(lambda name: table.column(name).to_numpy())
@@ -293,11 +302,14 @@ def _table(clouds: list[Cloud]) -> pa.Table:
 def read_day(path: Path) -> DayClouds:
     """Open a day's file; its points are read when they are asked for."""
     said = read_footer(path)
-    facts = DayFacts(
-        date.fromisoformat(said["day"]), said["fingerprint"], said["partial"], said["backfile"]
-    )
-    places = {stream: (row[0], row[1]) for stream, row in said["streams"].items()}
-    statistics = {stream: _statistics(row[2:]) for stream, row in said["streams"].items()}
+    try:
+        facts = DayFacts(
+            date.fromisoformat(said["day"]), said["fingerprint"], said["partial"], said["backfile"]
+        )
+        places = {stream: (row[0], row[1]) for stream, row in said["streams"].items()}
+        statistics = {stream: _statistics(row[2:]) for stream, row in said["streams"].items()}
+    except (KeyError, TypeError, AttributeError) as error:  # a day file, but not of clouds
+        raise unreadable(path, error) from None
     return DayClouds(path, facts, places, statistics)
 
 

@@ -126,13 +126,13 @@ class MeasureSettings(BaseModel):
     lineage: bool = Field(
         True, description="a verb is the mean of its root, base and full code's phrases (slots)"
     )
-    verb_dimensions: int = Field(64, ge=2, description="dimensions kept of a verb (slots)")
+    verb_dimensions: int = Field(32, ge=2, description="dimensions kept of a verb (slots)")
     actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor (slots)")
     sentence_dimensions: int = Field(128, ge=2, description="dimensions kept of a sentence")
     fewest_atoms: int = Field(3, ge=1, description="atoms of a descriptor, at least")
     most_atoms: int = Field(10, ge=1, description="atoms of a descriptor, at most")
     explained: float = Field(
-        0.5, gt=0, le=1, description="a descriptor takes atoms until it explains this much"
+        0.6, gt=0, le=1, description="a descriptor takes atoms until it explains this much"
     )
 
     @model_validator(mode="after")

@@ -50,7 +50,8 @@ class DayFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.part")
         marked = table.replace_schema_metadata({_METADATA: text.encode()})
-        pq.write_table(marked, beside, compression="zstd")
+        # Without checksums four in ten flipped bits would be read as other numbers.
+        pq.write_table(marked, beside, compression="zstd", write_page_checksum=True)
         beside.replace(path)
 
     @contextmanager
@@ -59,7 +60,10 @@ class DayFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when a process dies
-            yield Manifest(self)
+            manifest = Manifest(self)
+            if not manifest.found:
+                manifest.save()  # so that the next run need not look into all files
+            yield manifest
 
 
 class Manifest:
@@ -68,6 +72,8 @@ class Manifest:
     def __init__(self, folder: DayFolder) -> None:
         self._folder = folder
         self._path = folder.folder / "manifest.json"
+        self.found = True
+        """false: it was made from the files"""
         self.known = {day: said for day, said in self._read().items() if folder.path(day).exists()}
 
     def _read(self) -> dict[date, str]:
@@ -75,6 +81,7 @@ class Manifest:
             given = json.loads(self._path.read_text(encoding="utf-8"))
             return {date.fromisoformat(day): str(said) for day, said in given.items()}
         except (FileNotFoundError, ValueError, AttributeError):
+            self.found = False
             return dict(self._from_files())
 
     def _from_files(self) -> Iterator[tuple[date, str]]:
@@ -86,10 +93,11 @@ class Manifest:
 
     def keep_only(self, days: Iterable[date]) -> int:
         """Remove the files of all other days; how many there were."""
-        gone = set(self.known).difference(days)
+        # Not those that are known alone: a run that was killed leaves files that are not yet.
+        gone = set(self._folder.days()).difference(days)
         for day in gone:
-            self._folder.path(day).unlink(missing_ok=True)
-            del self.known[day]
+            self._folder.path(day).unlink()
+            self.known.pop(day, None)
         if gone:
             self.save()
         return len(gone)
@@ -106,21 +114,29 @@ class Manifest:
 def read_footer(path: Path) -> dict[str, Any]:
     """What gdelphi has written into a day file's footer."""
     try:
-        said = json.loads((pq.read_schema(path).metadata or {})[_METADATA])
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        return footer_of(pq.read_schema(path), path)
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(path, error) from None
+
+
+def footer_of(schema: pa.Schema, path: Path) -> dict[str, Any]:
+    """The same from the schema of a file that has been read."""
+    try:
+        said = dict(json.loads((schema.metadata or {})[_METADATA]))
+    except (KeyError, ValueError, TypeError) as error:
         raise unreadable(path, error) from None
     if said.get("format") != FORMAT:
         raise MeasuresError(
             f"{path} has format {said.get('format')}, this gdelphi reads {FORMAT}: delete the "
             f"folder {path.parent.parent} and run `gdelphi embed` again"
         )
-    return dict(said)
+    return said
 
 
 def read_table(path: Path) -> pa.Table:
     """The rows of a day file."""
     try:
-        return pq.read_table(path, memory_map=True)
+        return pq.read_table(path, memory_map=True, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from None
 

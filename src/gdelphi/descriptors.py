@@ -26,7 +26,7 @@ from gdelphi.quantise import AtomRule
 from gdelphi.space import Points, Space
 from gdelphi.workers import share
 
-SAVE_EVERY = 50  # days, after which a run that is killed has them behind it
+SAVE_EVERY = 10  # days, after which a run that is killed has them behind it
 NO_MEMBERS: Final = np.zeros(0, dtype=np.int64)
 
 OnDescribed = Callable[[int, int, int], None]

@@ -31,7 +31,7 @@ from gdelphi.clouds import (
 from gdelphi.config import Settings
 from gdelphi.dayfiles import DayFolder, MeasuresError
 from gdelphi.phrases import actor_key_sql, canonical
-from gdelphi.profiles import WORLD
+from gdelphi.profiles import MENTIONS, WORLD
 from gdelphi.store import Connection, Store
 from gdelphi.types import BoolArray, IntArray
 
@@ -70,7 +70,7 @@ def gather(
     began = perf_counter()
     files = DayFolder(measures_folder(settings) / "clouds")
     rows = points = done = 0
-    with files.updating() as manifest, Store(settings).reading() as connection:
+    with Store(settings).reading() as connection, files.updating() as manifest:
         there = _days(connection)
         removed = manifest.keep_only(facts.day for facts in there)
         wanted = [
@@ -93,6 +93,14 @@ def gather(
     return Gathered(done, len(wanted) - done, removed, rows, points, seconds)
 
 
+def stale_days(settings: Settings) -> list[date]:
+    """The days of the store whose clouds are not there or not up to date."""
+    made = DayFolder(measures_folder(settings) / "clouds").made_from()
+    with Store(settings).reading() as connection:
+        there = _days(connection)
+    return [facts.day for facts in there if made.get(facts.day) != facts.fingerprint]
+
+
 def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
     """One cloud straight from the store, whatever has been gathered before."""
     with Store(settings).reading() as connection:
@@ -111,17 +119,31 @@ def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
 
 # --- which days -----------------------------------------------------------------------------------
 
-# Everything that decides a day's rows: its files, what became of them, how many rows they kept.
+# Everything that decides a day's rows: the files that speak for it and what became of them, and
+# which rows of which files stand on it. Counts of the files alone do not tell: a backfile has rows
+# on days beyond its month, and when a file changes, rows of others come and go as its duplicates.
+# Sums of ids and of their squares stand for the ids: they do not depend on the order of rows.
 _DAYS = """
     WITH spoken AS (
         SELECT unnest(generate_series(first_day, last_day, INTERVAL 1 DAY))::DATE AS day,
-            status, layout, concat_ws('|', archive, name, status, md5, stamp, accepted,
-                duplicates) AS said
+            status, layout, concat_ws('|', archive, name, status, md5, stamp) AS said
         FROM ledger WHERE kind <> 'reduced' AND first_day IS NOT NULL AND last_day IS NOT NULL
+    ), brought AS (
+        SELECT NewsDay AS day, FileId, concat_ws('|', count(*), sum(GLOBALEVENTID),
+            sum(GLOBALEVENTID::HUGEINT * GLOBALEVENTID)) AS ids
+        FROM events GROUP BY ALL
+    ), held AS (
+        SELECT day, string_agg(concat_ws('|', archive, name, md5, ids), '\n'
+            ORDER BY archive, name) AS rows
+        FROM brought JOIN ledger ON file_id = FileId GROUP BY day
+    ), days AS (
+        SELECT day, string_agg(said, '\n' ORDER BY said) AS files,
+            count_if(status <> 'loaded') > 0 AS partial,
+            coalesce(bool_or(layout = 'backfile'), false) AS backfile
+        FROM spoken GROUP BY day HAVING count_if(status = 'loaded') > 0
     )
-    SELECT day, md5(string_agg(said, '\n' ORDER BY said)), count_if(status <> 'loaded') > 0,
-        coalesce(bool_or(layout = 'backfile'), false)
-    FROM spoken GROUP BY day HAVING count_if(status = 'loaded') > 0 ORDER BY day"""
+    SELECT day, md5(concat_ws('\n', files, rows)), partial, backfile
+    FROM days LEFT JOIN held USING (day) ORDER BY day"""
 
 
 def _days(connection: Connection) -> list[DayFacts]:
@@ -152,16 +174,25 @@ def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[D
 
 # --- the clouds of a stretch of days --------------------------------------------------------------
 
+
+def _within(column: str, bound: int) -> str:
+    """SQL for a column's value within its scale; 0 where there is none."""
+    return f"least(greatest(coalesce({column}, 0), -{bound}), {bound})"
+
+
+# One row that is out of bounds must not keep all others from being gathered.
 _ROWS = f"""
     SELECT NewsDay AS day, ActionGeo_CountryCode AS stream, {actor_key_sql(1)} AS actor1,
         coalesce(EventCode, '') AS code, {actor_key_sql(2)} AS actor2,
-        sum(round({UNITS} * ln(1 + coalesce(NumMentions, 1)) / 2)::BIGINT
+        sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
             * if(IsRootEvent = 1, 2, 1))::BIGINT AS units,
-        count(*) AS rows, sum(coalesce(NumMentions, 1))::BIGINT AS mentions,
-        sum(round({GOLDSTEIN_UNITS} * coalesce(GoldsteinScale, 0))::BIGINT)::BIGINT AS goldstein,
-        sum(round({TONE_UNITS} * coalesce(AvgTone, 0))::BIGINT)::BIGINT AS tone,
-        coalesce(max(QuadClass), 0)::BIGINT AS quad
-    FROM events WHERE NewsDay BETWEEN ? AND ? GROUP BY ALL"""
+        count(*) AS rows, sum({MENTIONS})::BIGINT AS mentions,
+        sum(round({GOLDSTEIN_UNITS} * {_within("GoldsteinScale", 10)})::BIGINT)::BIGINT
+            AS goldstein,
+        sum(round({TONE_UNITS} * {_within("AvgTone", 100)})::BIGINT)::BIGINT AS tone,
+        coalesce(max(QuadClass) FILTER (QuadClass BETWEEN 1 AND 4), 0)::BIGINT AS quad
+    FROM events WHERE NewsDay BETWEEN ? AND ? AND NewsDay IN (SELECT unnest(?::DATE[]))
+    GROUP BY ALL"""
 
 
 class Grouped(NamedTuple):
@@ -185,7 +216,8 @@ class Grouped(NamedTuple):
 def _clouds(
     connection: Connection, stretch: list[DayFacts]
 ) -> Iterator[tuple[DayFacts, list[Cloud]]]:
-    table = connection.arrow(_ROWS, [stretch[0].day, stretch[-1].day]).sort_by("day")
+    wanted = [facts.day for facts in stretch]  # days that are up to date may lie between them
+    table = connection.arrow(_ROWS, [wanted[0], wanted[-1], wanted]).sort_by("day")
     days = table.column("day").to_numpy().astype("datetime64[D]")
     for facts in stretch:
         day = np.datetime64(facts.day)
@@ -210,7 +242,7 @@ def clouds_of(facts: DayFacts, grouped: Grouped) -> list[Cloud]:
         code=_in_order(grouped.code),
         actor2=_in_order(_canonical(grouped.actor2)),
     )
-    known = np.array([stream != "" for stream in grouped.stream.keys], dtype=np.bool_)
+    known = np.array([stream not in ("", WORLD) for stream in grouped.stream.keys], dtype=np.bool_)
     streams = _merge(grouped, grouped.stream.places, known[grouped.stream.places])
     world = _merge(grouped, np.zeros_like(grouped.stream.places), None)
     clouds = [

@@ -17,6 +17,7 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,8 @@ class PackFacts:
     """fingerprint"""
     data: str
     """fingerprint of the clouds"""
+    cutoff: str
+    """last training day"""
 
 
 class PackWriter:
@@ -141,7 +144,11 @@ def _flat(statistics: SetStatistics) -> list[float]:
 
 
 class Pack:
-    """A pack, for reading. Days and streams are given by position."""
+    """A pack, for reading. Days and streams are given by position.
+
+    All files are opened at once: a newer pack takes this one's place on the disk at any time, and
+    a file that is open stays.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -149,12 +156,51 @@ class Pack:
             said = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise MeasuresError(f"no pack in {folder}: `gdelphi sequences` makes one") from None
+        except ValueError as error:
+            raise self._damaged(error) from None
         if said.pop("format", None) != FORMAT:
             raise MeasuresError(f"{folder} is a pack of another gdelphi: make it again")
-        self.facts = PackFacts(**{**said, "streams": tuple(said["streams"])})
-        with np.load(folder / "panel.npz") as panel:
+        try:
+            self.facts = PackFacts(**{**said, "streams": tuple(said["streams"])})
+            self.shape = (self.facts.days, len(self.facts.streams))
+            self._open()
+        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+            raise self._damaged(error) from None
+
+    def _open(self) -> None:
+        with (self.folder / "panel.npz").open("rb") as file, np.load(file) as panel:
             self._panel: dict[str, npt.NDArray[Any]] = {name: panel[name] for name in panel.files}
-        self.shape = (self.facts.days, len(self.facts.streams))
+        keys = json.loads((self.folder / "keys.json").read_text(encoding="utf-8"))
+        self.keys: Mapping[str, list[Any]] = {name: list(values) for name, values in keys.items()}
+        """what stands at each position of the tables"""
+        self.tables: Mapping[str, VectorArray] = {
+            name: self._map(name, np.float32).reshape(len(keys), -1 if keys else 0)
+            for name, keys in self.keys.items()
+        }
+        """the vectors at each position of the tables, of length 1"""
+        blocks, (points, atoms) = len(BLOCKS[self.facts.layout]), self.sizes
+        self._clouds = (
+            self._map("slots", np.int32).reshape(points, blocks),
+            self._map("weights", np.float32).reshape(points),
+        )
+        self._atoms = (
+            self._map("atom_points", np.float32).reshape(atoms, self.facts.dimension),
+            self._map("atom_weights", np.float32).reshape(atoms),
+            self._map("atom_slots", np.int32).reshape(atoms, blocks),
+        )
+
+    def _map(self, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+        path = self.folder / f"{name}.bin"
+        if path.stat().st_size == 0:
+            return np.zeros(0, kind)
+        return np.memmap(path, kind, "r")
+
+    def _damaged(self, error: Exception) -> MeasuresError:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return MeasuresError(
+            f"{self.folder} cannot be read ({reason}): delete it, and `gdelphi sequences` makes it "
+            "again"
+        )
 
     @cached_property
     def first_day(self) -> date:
@@ -195,42 +241,6 @@ class Pack:
     def weights(self) -> FloatArray:
         """Cloud weight by root code, [stream, day, code]."""
         return self._panel["weights"]
-
-    @cached_property
-    def keys(self) -> Mapping[str, list[Any]]:
-        """What stands at each position of the tables."""
-        given = json.loads((self.folder / "keys.json").read_text(encoding="utf-8"))
-        return {name: list(values) for name, values in given.items()}
-
-    @cached_property
-    def tables(self) -> Mapping[str, VectorArray]:
-        """The vectors at each position of the tables, of length 1."""
-        sizes = {name: len(values) for name, values in self.keys.items()}
-        return {
-            name: self._map(name, np.float32).reshape(size, -1 if size else 0)
-            for name, size in sizes.items()
-        }
-
-    def _map(self, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        path = self.folder / f"{name}.bin"
-        if path.stat().st_size == 0:
-            return np.zeros(0, kind)
-        return np.memmap(path, kind, "r")
-
-    @cached_property
-    def _blocks(self) -> int:
-        return len(BLOCKS[self.facts.layout])
-
-    @cached_property
-    def _clouds(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        slots = self._map("slots", np.int32).reshape(-1, self._blocks)
-        return slots, self._map("weights", np.float32)
-
-    @cached_property
-    def _atoms(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-        points = self._map("atom_points", np.float32).reshape(-1, self.facts.dimension)
-        slots = self._map("atom_slots", np.int32).reshape(-1, self._blocks)
-        return points, self._map("atom_weights", np.float32), slots
 
     @property
     def sizes(self) -> tuple[int, int]:

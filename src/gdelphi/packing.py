@@ -24,13 +24,14 @@ from gdelphi.atoms import Descriptor, atom_rule, describe_day, describe_parts
 from gdelphi.clouds import Cloud, Clouds, measures_folder
 from gdelphi.config import Settings
 from gdelphi.dayfiles import MeasuresError
-from gdelphi.descriptors import Descriptors
+from gdelphi.descriptors import Descriptors, days_due
 from gdelphi.embed import open_cache
+from gdelphi.gather import stale_days
 from gdelphi.pack import Pack, PackFacts, PackWriter
 from gdelphi.profiles import WORLD, read_profiles
 from gdelphi.sequences import Drawn, Sequences
 from gdelphi.space import Points, Space, load_space
-from gdelphi.splits import PARTS, Part, Splits, training_end
+from gdelphi.splits import PARTS, Part, Splits
 from gdelphi.workers import share
 
 OnPacked = Callable[[int, int, int], None]
@@ -124,17 +125,23 @@ def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield portion
 
 
-def choose_streams(settings: Settings, clouds: Clouds) -> tuple[str, ...]:
-    """The countries with the most rows on training days, or those that the settings name."""
-    if settings.sequences.only:
-        return settings.sequences.only
-    until = training_end(clouds.days[0], clouds.days[-1], settings.split)
+def choose_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
+    """The countries with the most rows up to a day, or those that the settings name."""
     rows: dict[str, int] = {}
     for day in clouds.days:
         on = clouds.on(day) if day <= until else None
         for stream, statistics in on.statistics.items() if on else ():
             if stream != WORLD:
                 rows[stream] = rows.get(stream, 0) + statistics.volume
+    only = settings.sequences.only
+    strange = [stream for stream in only if stream not in rows and stream != WORLD]
+    if strange:
+        raise MeasuresError(
+            f"sequences.only: no rows from {', '.join(strange)} up to {until}; streams are FIPS "
+            "10-4 codes (GM is Germany) or WORLD"
+        )
+    if only:
+        return only
     if not rows:
         raise MeasuresError(
             f"no country has rows up to {until}, the last training day: set another split, or "
@@ -151,6 +158,18 @@ def pack_days(
     began = perf_counter()
     clouds = Clouds(measures_folder(settings))
     facts = _facts(settings, space, clouds, seed)
+    behind = stale_days(settings)
+    if behind:  # profiles are read from the store, and would be newer than the clouds
+        raise MeasuresError(
+            f"{len(behind)} days have changed in the store, {behind[0]} the first: run "
+            "`gdelphi embed`"
+        )
+    due = days_due(settings, space)
+    if due:  # else a pack of new clouds and old descriptors would be taken for up to date
+        raise MeasuresError(
+            f"{len(due)} days have no descriptors that are up to date, {due[0]} the first: run "
+            "`gdelphi embed`"
+        )
     root = measures_folder(settings) / "packs"
     folder = root / hashlib.sha256(repr((facts, seed)).encode()).hexdigest()[:16]
     made = not (folder / "pack.json").exists()
@@ -170,8 +189,21 @@ def _replace(beside: Path, folder: Path) -> None:
         shutil.rmtree(folder)
     beside.replace(folder)
     for other in folder.parent.iterdir():
-        if other != folder and not other.name.startswith("."):
+        if other != folder and not _being_made(other):
             shutil.rmtree(other)
+
+
+def _being_made(folder: Path) -> bool:
+    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
+    if not folder.name.startswith("."):
+        return False
+    try:
+        os.kill(int(folder.name.rpartition(".")[2]), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:
@@ -188,10 +220,12 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
     if not known:
         raise MeasuresError(f"no clouds in {clouds.files.folder}: `gdelphi embed` makes them")
     first, last = min(known), max(known)
+    cutoff = settings.split.train_until or date.fromisoformat(space.fitted.cutoff)
     said = json.dumps([[day.isoformat(), known[day]] for day in sorted(known)])
     rule = atom_rule(settings.measures)
     return PackFacts(
-        streams=choose_streams(settings, clouds),
+        streams=choose_streams(settings, clouds, cutoff),
+        cutoff=cutoff.isoformat(),
         first_day=first.isoformat(),
         days=(last - first).days + 1,
         variants=settings.sequences.variants,

@@ -218,9 +218,12 @@ def _largest_first(connection: Connection, days: tuple[date, ...]) -> tuple[str,
     return tuple(stream for (stream,) in rows)
 
 
+MENTIONS: Final = "greatest(coalesce(NumMentions, 1), 0)::BIGINT"
+"""SQL for a row's mentions: 1 where they are unknown, none where they are fewer than that."""
+
 _SUMS = """
     SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, count(*),
-        sum(round({units} * ln(1 + coalesce(NumMentions, 1)) / 2)::BIGINT
+        sum(round({units} * ln(1 + {mentions}) / 2)::BIGINT
             * if(IsRootEvent = 1, 2, 1))::BIGINT
     FROM events WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
 
@@ -250,7 +253,9 @@ def _sums(
     for start in range(0, len(days), DAYS_AT_ONCE):
         stretch = days[start : start + DAYS_AT_ONCE]
         for stream, condition, parameters in queries:
-            sql = _SUMS.format(stream=stream, code=column, units=_UNITS, condition=condition)
+            sql = _SUMS.format(
+                stream=stream, code=column, units=_UNITS, mentions=MENTIONS, condition=condition
+            )
             rows = connection.rows(sql, [days[0], stretch[0], stretch[-1], *parameters])
             if rows:
                 yield _as_columns(rows, place)

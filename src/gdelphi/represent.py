@@ -87,11 +87,12 @@ def represent(
     before = cache.size
     fit = refit or not (folder / "space" / "space.json").exists()
     there = None if fit else _fitting(settings, folder)
+    if there:
+        Points(there, cache)  # refuses another encoder before it is asked for anything
     days = clouds.days if there is None else days_due(settings, there)
     texts = sorted(texts_of(clouds, settings.measures, days))
     cache.embed(texts, watching.encoded)
     space = there or _fit(settings, clouds, cache)
-    Points(space, cache)  # refuses another encoder
     described = update_descriptors(settings, space, watching.described)
     return Represented(
         folder,
@@ -139,9 +140,9 @@ def training_clouds(clouds: Clouds, until: date) -> Iterator[Cloud]:
 def training_phrases(settings: Settings, clouds: Clouds) -> PhraseWeights:
     """The phrases of the training days, with their weights."""
     until = training_end(clouds.days[0], clouds.days[-1], settings.split)
-    return weigh_phrases(
-        training_clouds(clouds, until), sentences=settings.measures.layout == "sentence"
-    )
+    sentences = settings.measures.layout == "sentence"
+    found = weigh_phrases(training_clouds(clouds, until), sentences=sentences)
+    return found._replace(fitted=found.fitted._replace(cutoff=until.isoformat()))
 
 
 def _fit(settings: Settings, clouds: Clouds, cache: EmbeddingCache) -> Space:
@@ -160,4 +161,10 @@ def _fitting(settings: Settings, folder: Path) -> Space:
                 f"the space in {folder / 'space'} has measures.{name} = {there}, the settings say "
                 f"{wanted}: set it back, or fit a new one with `gdelphi embed --refit`"
             )
+    until = settings.split.train_until
+    if until is not None and space.fitted.until > until.isoformat():
+        raise MeasuresError(
+            f"the space in {folder / 'space'} was fitted on days up to {space.fitted.until}, after "
+            f"split.train_until = {until}: set that back, or run `gdelphi embed --refit`"
+        )
     return space

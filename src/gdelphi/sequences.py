@@ -90,7 +90,10 @@ class Sequences:
         self._context = settings.sequences.context_days
         self._memory = settings.sequences.memory_days
         last = pack.first_day + timedelta(days=pack.facts.days - 1)
-        self.splits = split_days(pack.first_day, last, settings.split)
+        # By shares, the last training day would move with every new day; what was fitted does not.
+        cutoff = settings.split.train_until or date.fromisoformat(pack.facts.cutoff)
+        pinned = settings.split.model_copy(update={"train_until": cutoff})
+        self.splits = split_days(pack.first_day, last, pinned)
 
     def day(self, number: int) -> date:
         return self.pack.first_day + timedelta(days=number)

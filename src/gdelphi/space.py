@@ -45,6 +45,8 @@ class Fitted(NamedTuple):
 
     since: str
     until: str
+    cutoff: str
+    """last day that it might have seen"""
     streams: int
     stream_days: int
     phrases: int
@@ -167,8 +169,9 @@ def load_space(folder: Path) -> Space:
         space = Space(settings, said["encoder"], said["revision"], blocks, fitted)
         known = said["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MeasuresError(
-            f"{folder} holds no space that can be read ({error}): run `gdelphi embed --refit`"
+            f"{folder} holds no space that can be read ({reason}): run `gdelphi embed --refit`"
         ) from None
     if space.fingerprint != known:
         raise MeasuresError(
@@ -280,7 +283,7 @@ class Points:
 
     def sentences(self, keys: Sequence[Sentence]) -> VectorArray:
         """The points of sentences, [n, dim]; sentence layout only."""
-        return _placed(self.space.blocks["sentence"], self._raw.sentences(keys))
+        return self.space.blocks["sentence"].apply(self._raw.sentences(keys))
 
     def verbs(self, codes: Sequence[str]) -> VectorArray:
         """The verb block of event codes, of length 1, [n, verb dimensions]; slots only."""
@@ -304,19 +307,10 @@ class Points:
         missing = sorted({key for key in keys if key not in known})
         if missing:
             raw = self._raw.verbs(missing) if block == "verb" else self._raw.actors(missing)
-            known.update(zip(missing, _placed(self.space.blocks[block], raw), strict=True))
+            known.update(zip(missing, self.space.blocks[block].apply(raw), strict=True))
         if not keys:
             return np.zeros((0, self.space.blocks[block].dimension), dtype=np.float32)
         return np.stack([known[key] for key in keys])
-
-
-def _placed(block: Centring, raw: VectorArray) -> VectorArray:
-    """Points of embeddings, one by one: the last bits of a product of many rows depend on how many
-    they are, and a phrase has one point, whatever was looked up with it and in which process."""
-    placed = np.empty((len(raw), block.dimension), dtype=np.float32)
-    for number, each in enumerate(raw):
-        placed[number] = block.apply(each[None])[0]
-    return placed
 
 
 def weigh_phrases(clouds: Iterable[Cloud], *, sentences: bool) -> PhraseWeights:
@@ -340,7 +334,8 @@ def weigh_phrases(clouds: Iterable[Cloud], *, sentences: bool) -> PhraseWeights:
         streams.add(cloud.stream)
         days.add(cloud.day.isoformat())
         number, points = number + 1, points + len(cloud)
-    fitted = Fitted(min(days, default=""), max(days, default=""), len(streams), number, points)
+    last = max(days, default="")
+    fitted = Fitted(min(days, default=""), last, last, len(streams), number, points)
     return PhraseWeights(actors, codes, whole, fitted)
 
 

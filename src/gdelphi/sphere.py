@@ -14,6 +14,7 @@ import numpy as np
 from gdelphi.errors import GdelphiError
 from gdelphi.types import FloatArray, VectorArray
 
+NO_VARIANCE = 1e-10  # of the largest
 TINY = 1e-6  # below this length a vector has no direction that rounding has not made
 
 
@@ -32,8 +33,13 @@ class Centring(NamedTuple):
         return len(self.axes)
 
     def apply(self, vectors: VectorArray) -> VectorArray:
-        """Points on the unit sphere, [n, dim], for embeddings [n, raw]."""
-        return unit(((vectors - self.mean) @ self.axes.T).astype(np.float32, copy=False))
+        """Points on the unit sphere, [n, dim], for embeddings [n, raw].
+
+        Not by a matrix product: its last bits depend on the number of rows, and a phrase has one
+        point, whatever else was looked up with it and in which process.
+        """
+        moved: VectorArray = np.einsum("nr,dr->nd", vectors - self.mean, self.axes)
+        return unit(moved)
 
 
 def unit(vectors: VectorArray) -> VectorArray:
@@ -55,7 +61,9 @@ def fit_centring(vectors: VectorArray, weights: FloatArray, dimension: int) -> C
     centred = exact - mean
     covariance = (centred * shares[:, None]).T @ centred
     values, axes = np.linalg.eigh(covariance)
-    order = np.argsort(values, kind="stable")[::-1][:dimension]
+    # Directions in which training phrases do not differ at all are made by rounding.
+    real = max(int((values > values[-1] * NO_VARIANCE).sum()), 1)
+    order = np.argsort(values, kind="stable")[::-1][: min(dimension, real)]
     chosen = axes[:, order].T
     # An eigenvector has no sign of its own: the largest entry is made positive.
     largest = np.argmax(np.abs(chosen), axis=1)

@@ -9,10 +9,13 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from gdelphi.errors import GdelphiError
 
 Item = TypeVar("Item")
 ItemIn = TypeVar("ItemIn", contravariant=True)
@@ -54,6 +57,11 @@ def share(
                     yield from under_way.popleft().result()
             while under_way:
                 yield from under_way.popleft().result()
+        except BrokenProcessPool:
+            raise GdelphiError(
+                "a process was killed while it worked, most likely for want of memory: close other "
+                "programs or take fewer days at a time; what is done stays done"
+            ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
