@@ -28,7 +28,7 @@ demo: $(INSTALLED)
 	@echo '  $(BIN)/gdelphi sql "select * from daily_counts limit 5" --store $(DEMO)/store.duckdb'
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
