@@ -296,7 +296,7 @@ def _inner(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _with_gradients(function: type[torch.autograd.Function], *arguments: Tensor) -> Tensor:
-    value: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    value: Tensor = function.apply(*arguments)
     return value
 
 
