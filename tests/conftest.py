@@ -1,6 +1,7 @@
 """Fixtures that many tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,14 @@ def clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(ENV_PREFIX):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch with one thread: the problems of tests are too small for two to help."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

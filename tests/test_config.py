@@ -52,7 +52,13 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "sequences.memory_days": "7", "sequences.variants": "7", "split.train": "0.5",
         "split.choice": "0.1", "split.tuning": "0.1", "split.train_until": "2020-01-01",
         "split.choice_until": "2020-02-01", "split.tuning_until": "2020-03-01",
-        "split.embargo_days": "3",
+        "split.embargo_days": "3", "train.steps": "7", "train.batch": "7", "train.points": "7",
+        "train.learning_rate": "0.7", "train.warm_up": "7", "train.weight_decay": "0.7",
+        "train.clip": "7", "train.ema": "0.7", "train.patience": "7", "train.evaluate_every": "7",
+        "train.save_every": "7", "train.log_every": "7", "train.seed": "7", "train.device": "cpu",
+        "train.precision": "float32", "train.width": "8", "train.layers": "1", "train.heads": "2",
+        "train.queries": "7", "train.day_heads": "7", "train.dropout": "0.7",
+        "train.profiles_weight": "7", "train.direct_weight": "7", "train.rows_weight": "7",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())

@@ -1,7 +1,6 @@
 """Transport on the sphere: known answers, exact references, both solvers, the divergence."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -22,14 +21,7 @@ from gdelphi.ot import (
 from gdelphi.ot.geometry import COSTS, Cost, cost_of, slope_of
 from sphere_cases import DOUBLE, as_numpy, circle, random_measures
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Problems here are too small for two threads to help."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- known answers --------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Transport under strain: gradients, batches, padding, small epsilon, tiny weights, bad input."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -22,14 +21,7 @@ from gdelphi.ot.geometry import COSTS, Cost
 from gdelphi.types import Measure
 from sphere_cases import DOUBLE, random_measures, unit
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Problems here are too small for two threads to help."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- gradients ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gdelphi import __version__, cli_measures, console
+from gdelphi import __version__, cli_measures, cli_train, console
 from gdelphi.errors import ConfigError, GdelphiError
 from gdelphi.events.ingest import Request, ingest, rehearse
 from gdelphi.events.status import read_status
@@ -184,7 +184,7 @@ def config_command(
         console.show_config(loaded)
 
 
-for name, command in cli_measures.COMMANDS.items():
+for name, command in {**cli_measures.COMMANDS, **cli_train.COMMANDS}.items():
     app.command(name)(command)
 
 world_app = typer.Typer(
@@ -294,3 +294,7 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     typer.echo(f"gdelphi: {message}", err=True)
     sys.exit(code)
+
+
+if __name__ == "__main__":  # `accelerate launch -m gdelphi.cli`
+    main()

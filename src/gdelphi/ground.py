@@ -1,0 +1,116 @@
+"""The ground that a training stands on: data, splits, sizes of the model, device and processes."""
+
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import torch
+from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate.state import AcceleratorState
+
+from gdelphi.batches import BatchMaker
+from gdelphi.checkpoint import TrainingError
+from gdelphi.clouds import measures_folder
+from gdelphi.config import Settings, TrainSettings
+from gdelphi.errors import ConfigError
+from gdelphi.model import MeasureConfig
+from gdelphi.outlook import Outlook, read_outlook
+from gdelphi.pack import Pack
+from gdelphi.packing import OnPacked, pack_days
+from gdelphi.sequences import Sequences
+from gdelphi.space import Space, load_space
+from gdelphi.splits import Part
+from gdelphi.types import IntArray
+
+LOST_AFTER: Final = timedelta(minutes=30)  # a process that says nothing for so long is lost
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """Data and sizes."""
+
+    settings: Settings
+    space: Space
+    outlook: Outlook
+    sequences: Sequences
+    ends: IntArray
+    """last days of training sequences: the day after each is a training target"""
+    choice: IntArray
+    """target days of validation A"""
+
+    @property
+    def config(self) -> MeasureConfig:
+        train, sequences = self.settings.train, self.settings.sequences
+        return MeasureConfig(
+            dimension=self.space.dimension,
+            features=self.outlook.features.shape[2],
+            codes=self.outlook.shares.shape[2],
+            context_days=sequences.context_days,
+            memory_days=sequences.memory_days,
+            **train.model_dump(include={"width", "queries", "layers", "heads", "day_heads"}),
+            dropout=train.dropout,
+        )
+
+    def origin(self, processes: int) -> dict[str, Any]:
+        """Everything that decides what a run ends with."""
+        splits = self.sequences.splits
+        return {
+            "train": self.settings.train.model_dump(mode="json"),
+            "sequences": self.settings.sequences.model_dump(
+                mode="json", include={"context_days", "memory_days"}
+            ),
+            "pack": asdict(self.outlook.pack.facts),
+            "space": self.space.fingerprint,
+            "split": {part: list(map(str, splits.days(part))) for part in ("train", "choice")},
+            "processes": processes,
+        }
+
+    def maker(self, device: torch.device) -> BatchMaker:
+        points = self.settings.train.points
+        return BatchMaker(self.outlook, self.space, self.config, points=points, device=device)
+
+
+def prepare(settings: Settings, on_day: OnPacked | None = None) -> Ground:
+    """Load what a run stands on; a pack is made if there is none of these days."""
+    space = load_space(measures_folder(settings) / "space")
+    packed = pack_days(settings, space, on_day=on_day)
+    pack = Pack(packed.folder)
+    sequences = Sequences(pack, settings)
+    return Ground(
+        settings,
+        space,
+        read_outlook(pack),
+        sequences,
+        ends=_targets(sequences, "train", settings) - 1,
+        choice=_targets(sequences, "choice", settings),
+    )
+
+
+def _targets(sequences: Sequences, part: Part, settings: Settings) -> IntArray:
+    found = sequences.targets(part)
+    if not len(found):
+        first, last = sequences.splits.days(part)
+        raise TrainingError(
+            f"no day of {part} ({first} to {last}) is known and has "
+            f"{settings.sequences.context_days} days before it: more days, other splits "
+            "(split.*), or a shorter sequences.context_days"
+        )
+    return found
+
+
+def accelerator_for(settings: TrainSettings) -> Accelerator:
+    """The device, the precision, and the other processes if there are any."""
+    found = torch.cuda.is_available()
+    if settings.device == "cuda" and not found:
+        raise ConfigError("train.device = cuda, but torch finds no GPU: set auto or cpu")
+    use_cpu = settings.device == "cpu" or not found
+    halves = not use_cpu and torch.cuda.is_bf16_supported()
+    if settings.precision != "auto":
+        halves = settings.precision == "bfloat16"
+    # What an earlier run in this process has chosen would be kept otherwise.
+    AcceleratorState._reset_state(not torch.distributed.is_initialized())
+    return Accelerator(
+        cpu=use_cpu,
+        mixed_precision="bf16" if halves else "no",
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=LOST_AFTER)],
+    )
