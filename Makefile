@@ -22,6 +22,7 @@ demo: $(INSTALLED)
 	$(BIN)/gdelphi embed --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi descriptor --stream SO --day 2021-09-10 --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi sequences --number 1000 --store $(DEMO)/store.duckdb
+	$(BIN)/gdelphi train --steps 100 --out $(DEMO)/model --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi world describe $(DEMO)/archive --store $(DEMO)/store.duckdb
 	@echo
 	@echo "The store is $(DEMO)/store.duckdb. Ask it something:"
