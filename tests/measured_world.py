@@ -18,6 +18,7 @@ from gdelphi.embed import EmbeddingCache, HashingEncoder, open_cache
 from gdelphi.events.ingest import ingest
 from gdelphi.pack import Pack
 from gdelphi.packing import Packed, pack_days
+from gdelphi.profiles import Profiles, read_profiles
 from gdelphi.represent import Represented, represent, training_phrases
 from gdelphi.space import PhraseWeights, Points, Space
 from gdelphi.world.archive import create_world
@@ -84,6 +85,13 @@ class Measured:
     @cached_property
     def phrases(self) -> PhraseWeights:
         return training_phrases(self.settings, self.clouds)
+
+    @cached_property
+    def history(self) -> Profiles:
+        """The pack's streams and days over the roots."""
+        last = day_at(DAYS - 1)
+        streams = self.pack.facts.streams
+        return read_profiles(self.settings, "root", streams, since=day_at(0), until=last)
 
     @cached_property
     def packed(self) -> Packed:

@@ -29,7 +29,7 @@ from gdelphi.model import (
 )
 from gdelphi.outlook import Outlook, read_outlook
 from gdelphi.pack import Pack
-from gdelphi.profiles import Profiles, read_profiles
+from gdelphi.profiles import Profiles
 from measured_world import DAYS, GONE, Measured, day_at, measured
 from sphere_cases import unit
 
@@ -390,8 +390,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 @pytest.fixture(scope="module")
 def history(world: Measured) -> Profiles:
-    streams = world.pack.facts.streams
-    return read_profiles(world.settings, "root", streams, since=day_at(0), until=day_at(DAYS - 1))
+    return world.history
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from gdelphi.profiles import (
     headline_of,
     occurs_of,
     outcomes,
-    read_profiles,
     surge_threshold,
 )
 from measured_world import DAYS, GONE, Measured, day_at, measured
@@ -37,8 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 @pytest.fixture(scope="module")
 def history(world: Measured) -> Profiles:
-    streams = world.pack.facts.streams
-    return read_profiles(world.settings, "root", streams, since=day_at(0), until=day_at(DAYS - 1))
+    return world.history
 
 
 @pytest.fixture(scope="module")

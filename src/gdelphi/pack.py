@@ -65,7 +65,6 @@ class PackWriter:
     def __init__(self, folder: Path, facts: PackFacts, points: Points) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._facts, self._points = folder, facts, points
-        self._shares = points.space.shares
         tables = set(BLOCKS[facts.layout])
         self._places: dict[str, dict[Any, int]] = {name: {} for name in tables}
         names = ["weights", "slots", "atom_points", "atom_weights", "atom_slots", *tables]
