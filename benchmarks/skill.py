@@ -28,13 +28,13 @@ from gdelphi.combine import Stack, default_stack
 from gdelphi.config import Settings, load_settings
 from gdelphi.describe import ingested_panel
 from gdelphi.evaluation import READINGS, evaluate
-from gdelphi.outlook import TARGET_NAMES, read_outlook
+from gdelphi.outlook import read_outlook
 from gdelphi.pack import Pack
 from gdelphi.packing import pack_days
 from gdelphi.profiles import read_profiles
 from gdelphi.sequences import Sequences
 from gdelphi.space import load_space
-from gdelphi.types import FloatArray, Forecast, Forecaster, History, make_forecast
+from gdelphi.types import TARGETS, FloatArray, Forecast, Forecaster, History, make_forecast
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def show(judged: Judged) -> Iterator[Line]:
 
 def show_captured(lines: Sequence[Line], oracle: str = "fair oracle") -> None:
     """The fraction of the way from the stack to the oracle."""
-    for target in TARGET_NAMES:
+    for target in TARGETS:
         score = {line.forecaster: line.brier for line in lines if line.target == target}
         if oracle not in score:
             return

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from gdelphi import gather as module
-from gdelphi.clouds import UNITS, Clouds, measures_folder
+from gdelphi.clouds import Clouds, measures_folder
 from gdelphi.config import Settings
 from gdelphi.dayfiles import DayFolder, MeasuresError
 from gdelphi.errors import StoreError
 from gdelphi.events.ingest import Request, ingest
 from gdelphi.gather import Gathered, cloud_on, gather
 from gdelphi.gdelt.layouts import BACKFILE, QUARTER
-from gdelphi.profiles import WORLD, read_profiles
+from gdelphi.profiles import UNITS, WORLD, read_profiles
 from gdelphi.store import Connection, Store
 from making import ArchiveMaker, event_line, event_lines, rows, settings_for
 

@@ -12,7 +12,7 @@ import pytest
 
 from gdelphi.baselines import past_of
 from gdelphi.model import MeasureConfig
-from gdelphi.outlook import LITTLE, MOST_RELATIVE, TARGET_NAMES, USUAL_DAYS, Outlook, read_outlook
+from gdelphi.outlook import LITTLE, MOST_RELATIVE, USUAL_DAYS, Outlook, read_outlook
 from gdelphi.pack import STATES, STATISTICS, Pack
 from gdelphi.profiles import (
     SURGE_FEWEST,
@@ -22,6 +22,7 @@ from gdelphi.profiles import (
     outcomes,
     surge_threshold,
 )
+from gdelphi.types import TARGETS
 from measured_world import DAYS, GONE, Measured, day_at, measured
 
 STREAMS, CODES = 4, 20
@@ -97,7 +98,7 @@ def test_targets_and_shares_of_each_day_are_those_of_profiles(
 def test_what_came_is_the_outcome_at_every_origin(outlook: Outlook, history: Profiles) -> None:
     for origin in range(DAYS):
         expected = outcomes(history, day_at(origin))
-        for number, name in enumerate(TARGET_NAMES):
+        for number, name in enumerate(TARGETS):
             np.testing.assert_array_equal(outlook.came[number, :, origin], expected[name])
     unknown = sorted(set(range(DAYS)) - set(np.flatnonzero(np.isfinite(outlook.came[0, 0, :, 0]))))
     assert unknown == [*(gone - 1 for gone in GONE), DAYS - 1]
@@ -120,13 +121,13 @@ def test_thresholds_are_those_of_profiles_at_every_origin(
     assert np.isnan(outlook.thresholds[:, DAYS - 1]).any()
 
 
-@pytest.mark.parametrize("target", TARGET_NAMES)
+@pytest.mark.parametrize("target", TARGETS)
 def test_pooled_rates_are_those_of_baselines_at_every_origin(
     outlook: Outlook, history: Profiles, target: str
 ) -> None:
     for origin in range(DAYS):
         expected = past_of(history, day_at(origin)).pooled_rate(target)
-        found = outlook.pooled[TARGET_NAMES.index(target), origin]
+        found = outlook.pooled[TARGETS.index(target), origin]
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 

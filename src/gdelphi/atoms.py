@@ -28,7 +28,6 @@ from gdelphi.types import FloatArray, IntArray, Measure, VectorArray
 PART_OF_ROWS: Final = 0.5  # of a day that a random descriptor is made from
 SETTLING_STEPS = 10
 NOWHERE: Final = np.zeros(0, dtype=np.int64)
-_LEVELS: Final = ("root", "base", "full")
 
 
 class AtomPhrases(NamedTuple):
@@ -171,7 +170,7 @@ def _name_atoms(cloud: Cloud, points: VectorArray, found: Quantisation) -> IntAr
     chosen = np.empty(len(found.weights), dtype=np.int64)
     for atom in range(len(chosen)):
         members = np.flatnonzero(found.labels == atom)
-        for level in range(len(_LEVELS)):
+        for level in range(code.shape[1]):  # root, base, full
             own = code[cloud.code.places[members], level]
             members = members[own == _plurality(own, cloud.weights[members])]
         nearness = points[members] @ found.points[atom]

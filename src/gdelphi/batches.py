@@ -68,8 +68,7 @@ class BatchMaker:
         origins = _Window(streams, window[:, -self.days :])
         look = self.outlook
         present = look.present[memory.days] & memory.inside
-        came = np.full((*origins.days.shape, 3, look.shares.shape[2]), np.nan)
-        self._came(came, streams, window[:, -self.days :])
+        came = self._came(origins)
         past = Past(
             points=self._place(slots),
             weights=self._tensor(weights),
@@ -84,23 +83,22 @@ class BatchMaker:
             pooled=self._tensor(look.pooled[:, origins.days].transpose(1, 2, 0, 3)),
             usual=self._tensor(look.usual[streams[:, None], origins.days]),
         )
-        return Batch(past, self._tensor(came), self._tensor(self._rows(origins)), streams, ends)
+        rows = self._rows(origins, came)
+        return Batch(past, self._tensor(came), self._tensor(rows), streams, ends)
 
     def _tensor(self, values: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(self.device)
 
-    def _came(self, came: FloatArray, streams: IntArray, window: IntArray) -> None:
-        inside = window >= 0
-        found = self.outlook.came[:, streams[:, None], np.maximum(window, 0)].transpose(1, 2, 0, 3)
-        came[inside] = found[inside]
+    def _came(self, origins: "_Window") -> FloatArray:
+        """What came on the day after each origin, [B, T, target, codes]; NaN where unknown."""
+        found = self.outlook.came[:, origins.streams, origins.days].transpose(1, 2, 0, 3)
+        return np.where(origins.inside[:, :, None, None], found, np.nan)
 
-    def _rows(self, origins: "_Window") -> npt.NDArray[np.generic]:
-        """Rows by code on the day after each origin."""
+    def _rows(self, origins: "_Window", came: FloatArray) -> FloatArray:
+        """Rows by code on the day after each origin, known where it is known what occurred."""
         after = np.minimum(origins.days + 1, self.pack.facts.days - 1)
-        known = origins.inside & (origins.days + 1 < self.pack.facts.days)
-        known &= self.outlook.present[after]
         rows = self.pack.counts[origins.streams, after]
-        return np.where(known[:, :, None], rows, np.nan)
+        return np.where(np.isnan(came[:, :, 0]), np.nan, rows)
 
     def _clouds(
         self, streams: IntArray, window: IntArray, random: np.random.Generator | None

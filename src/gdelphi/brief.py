@@ -19,9 +19,9 @@ from gdelphi.embed import open_cache
 from gdelphi.evidence import SourceRow, rows_behind
 from gdelphi.phrases import lineage, sentence
 from gdelphi.profiles import WORLD
+from gdelphi.quantise import Quantisation, explained
 from gdelphi.space import Points, load_space, place_of
 from gdelphi.store import Store
-from gdelphi.types import FloatArray
 
 USUAL_WEEKS = 8
 PHRASES_SHOWN = 4
@@ -92,6 +92,8 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
         evidence = rows_behind(connection, cloud, descriptor, most=ROWS_SHOWN)
     usual = _usual(clouds, stream, day)
     measure = points.measure(cloud)
+    found = Quantisation(descriptor.points, descriptor.weights, descriptor.members, descriptor.cost)
+    phrases = list(cloud.phrases())
     return DayInBrief(
         stream=stream,
         name=name_of(stream),
@@ -102,10 +104,11 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
         statistics=cloud.statistics,
         usual_volume=None if usual is None else usual[0],
         usual_tone=None if usual is None else usual[1],
-        explained=_explained(descriptor, measure.weights @ measure.points),
+        explained=explained(measure, found),
         distance=descriptor.cost**0.5,
         atoms=tuple(
-            _atom(cloud, descriptor, number, tuple(rows)) for number, rows in enumerate(evidence)
+            _atom(cloud, descriptor, number, phrases=phrases, evidence=tuple(rows))
+            for number, rows in enumerate(evidence)
         ),
     )
 
@@ -120,12 +123,6 @@ def _not_there(clouds: Clouds, day: date) -> str:
     )
 
 
-def _explained(descriptor: Descriptor, centre: FloatArray) -> float:
-    """1 - cost over the cost of a single atom."""
-    single = 2 * (1 - float(np.linalg.norm(centre)))
-    return 1.0 if not len(descriptor) or single <= 0 else 1 - descriptor.cost / single
-
-
 def _usual(clouds: Clouds, stream: str, day: date) -> tuple[float, float] | None:
     past = [clouds.on(day - timedelta(weeks=week)) for week in range(1, USUAL_WEEKS + 1)]
     known = [on.statistics.get(stream, NOTHING) for on in past if on is not None]
@@ -137,12 +134,16 @@ def _usual(clouds: Clouds, stream: str, day: date) -> tuple[float, float] | None
 
 
 def _atom(
-    cloud: Cloud, descriptor: Descriptor, number: int, evidence: tuple[SourceRow, ...]
+    cloud: Cloud,
+    descriptor: Descriptor,
+    number: int,
+    *,
+    phrases: list[tuple[str, str, str]],
+    evidence: tuple[SourceRow, ...],
 ) -> AtomInBrief:
     own = tuple(column[number] for column in descriptor.phrases)
     members = np.flatnonzero(descriptor.members == number)
     weights = cloud.weights[members]
-    phrases = list(cloud.phrases())
     root = lineage(own[1]).root
     same = [lineage(phrases[place][1]).root == root for place in members]
     others = [place for place in members if phrases[place] != own][:PHRASES_SHOWN]

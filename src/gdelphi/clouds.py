@@ -38,7 +38,6 @@ from gdelphi.types import FloatArray, IntArray
 
 State = Literal["missing", "empty", "small", "full"]
 
-UNITS: Final = 1e9  # whole units in a cloud weight of 1
 SMALL: Final = 3  # distinct phrases: a day with fewer is small
 SLOTS: Final = ("actor1", "code", "actor2")
 FILES_AT_HAND = 64  # day files kept open by a reader

@@ -211,9 +211,15 @@ class Descriptors:
         found = self.on(cloud.day).descriptor(cloud.stream) if len(cloud) else None
         if found is not None:
             return found
-        none = np.zeros(0, dtype=np.int64)
         points = np.zeros((0, self._dimension), dtype=np.float32)
-        phrases = AtomPhrases((), (), ())
         return Descriptor(
-            cloud.stream, cloud.day, cloud.state, points, np.zeros(0), phrases, none, 0.0, none
+            cloud.stream,
+            cloud.day,
+            cloud.state,
+            points,
+            np.zeros(0),
+            AtomPhrases((), (), ()),
+            NO_MEMBERS,
+            0.0,
+            NO_MEMBERS,
         )

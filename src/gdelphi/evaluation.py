@@ -15,8 +15,8 @@ import torch
 
 from gdelphi.batches import BatchMaker
 from gdelphi.model import MeasureModel
-from gdelphi.outlook import TARGET_NAMES, Outlook
-from gdelphi.types import FloatArray, IntArray
+from gdelphi.outlook import Outlook
+from gdelphi.types import TARGETS, FloatArray, IntArray
 
 READINGS: Final = ("profiles", "direct")
 AT_ONCE: Final = 16  # sequences in one pass
@@ -55,7 +55,7 @@ def _named(table: FloatArray) -> dict[str, dict[str, float | None]]:
     return {
         reading: {
             target: None if np.isnan(value) else float(value)
-            for target, value in zip(TARGET_NAMES, row, strict=True)
+            for target, value in zip(TARGETS, row, strict=True)
         }
         for reading, row in zip(READINGS, table, strict=True)
     }
@@ -72,7 +72,7 @@ def evaluate(
     """What the model says of these target days, each from the days before it."""
     origins = np.asarray(targets) - 1
     streams, codes = outlook.shares.shape[0], outlook.shares.shape[2]
-    shape = (len(READINGS), len(origins), streams, len(TARGET_NAMES), codes)
+    shape = (len(READINGS), len(origins), streams, len(TARGETS), codes)
     probabilities = np.full(shape, np.nan)
     ends = _ends(origins, min(stride, maker.days), outlook.pack.facts.days)
     windows = [(stream, end) for end in np.unique(ends) for stream in range(streams)]

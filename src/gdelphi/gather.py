@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from gdelphi.clouds import (
-    UNITS,
     Cloud,
     Coded,
     DayFacts,
@@ -31,7 +30,7 @@ from gdelphi.clouds import (
 from gdelphi.config import Settings
 from gdelphi.dayfiles import DayFolder, MeasuresError
 from gdelphi.phrases import actor_key_sql, canonical
-from gdelphi.profiles import MENTIONS, WORLD
+from gdelphi.profiles import MENTIONS, WEIGHT_UNITS, WORLD
 from gdelphi.store import Connection, Store
 from gdelphi.types import BoolArray, IntArray
 
@@ -104,17 +103,18 @@ def stale_days(settings: Settings) -> list[date]:
 def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
     """One cloud straight from the store, whatever has been gathered before."""
     with Store(settings).reading() as connection:
-        facts = {each.day: each for each in _days(connection)}
-        if day not in facts:
-            known = f"{min(facts)} to {max(facts)}" if facts else "none"
+        facts = next(iter(_days(connection, day)), None)
+        if facts is None:
+            days = [each.day for each in _days(connection)]
+            known = f"{days[0]} to {days[-1]}" if days else "none"
             raise MeasuresError(
                 f"{settings.store} does not have {day} (days: {known}): `gdelphi status` says why"
             )
-        for _, clouds in _clouds(connection, [facts[day]]):
+        for _, clouds in _clouds(connection, [facts]):
             for cloud in clouds:
                 if cloud.stream == stream:
                     return cloud
-    return cloud_without_points(stream, facts[day])
+    return cloud_without_points(stream, facts)
 
 
 # --- which days -----------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ _DAYS = """
     ), brought AS (
         SELECT NewsDay AS day, FileId, concat_ws('|', count(*), sum(GLOBALEVENTID),
             sum(GLOBALEVENTID::HUGEINT * GLOBALEVENTID)) AS ids
-        FROM events GROUP BY ALL
+        FROM events {condition} GROUP BY ALL
     ), held AS (
         SELECT day, string_agg(concat_ws('|', archive, name, md5, ids), '\n'
             ORDER BY archive, name) AS rows
@@ -146,8 +146,12 @@ _DAYS = """
     FROM days LEFT JOIN held USING (day) ORDER BY day"""
 
 
-def _days(connection: Connection) -> list[DayFacts]:
-    return [DayFacts(*row) for row in connection.rows(_DAYS)]
+def _days(connection: Connection, only: date | None = None) -> list[DayFacts]:
+    """The days that a loaded file speaks for, or one of them: that does not look at all rows."""
+    if only is None:
+        return [DayFacts(*row) for row in connection.rows(_DAYS.format(condition=""))]
+    rows = connection.rows(_DAYS.format(condition="WHERE NewsDay = ?"), [only])
+    return [facts for facts in map(DayFacts._make, rows) if facts.day == only]
 
 
 def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[DayFacts]]:
@@ -184,8 +188,7 @@ def _within(column: str, bound: int) -> str:
 _ROWS = f"""
     SELECT NewsDay AS day, ActionGeo_CountryCode AS stream, {actor_key_sql(1)} AS actor1,
         coalesce(EventCode, '') AS code, {actor_key_sql(2)} AS actor2,
-        sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
-            * if(IsRootEvent = 1, 2, 1))::BIGINT AS units,
+        {WEIGHT_UNITS} AS units,
         count(*) AS rows, sum({MENTIONS})::BIGINT AS mentions,
         sum(round({GOLDSTEIN_UNITS} * {_within("GoldsteinScale", 10)})::BIGINT)::BIGINT
             AS goldstein,

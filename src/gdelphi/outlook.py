@@ -21,7 +21,6 @@ from gdelphi.types import BoolArray, FloatArray, IntArray
 USUAL_DAYS: Final = 120.0  # half-life of what counts as usual for a stream
 LITTLE: Final = 0.2  # rows a day beside which nothing is called a multiple
 MOST_RELATIVE: Final = 8.0
-TARGET_NAMES: Final = ("occurs", "headline", "surge")
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ _COLUMNS: Final[dict[Level, str]] = {
     "base": "EventBaseCode",
     "full": "EventCode",
 }
-_UNITS = 1e9
+UNITS: Final = 1e9  # whole units in a cloud weight of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ def read_profiles(
         units[cell] = sums.units[known]
     for values in (counts, units, volume):
         values[:, ~present] = 0
-    return Profiles(chosen, days, codes, counts, units / _UNITS, volume, present)
+    return Profiles(chosen, days, codes, counts, units / UNITS, volume, present)
 
 
 def _days(connection: Connection, since: date | None, until: date | None) -> tuple[date, ...]:
@@ -219,12 +219,13 @@ def _largest_first(connection: Connection, days: tuple[date, ...]) -> tuple[str,
 
 
 MENTIONS: Final = "greatest(coalesce(NumMentions, 1), 0)::BIGINT"
+WEIGHT_UNITS: Final = f"""sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
+            * if(IsRootEvent = 1, 2, 1))::BIGINT"""
+"""SQL for the cloud weight of rows, in whole units"""
 """SQL for a row's mentions: 1 where they are unknown, none where they are fewer than that."""
 
 _SUMS = """
-    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, count(*),
-        sum(round({units} * ln(1 + {mentions}) / 2)::BIGINT
-            * if(IsRootEvent = 1, 2, 1))::BIGINT
+    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, count(*), {weight}
     FROM events WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
 
 
@@ -253,9 +254,7 @@ def _sums(
     for start in range(0, len(days), DAYS_AT_ONCE):
         stretch = days[start : start + DAYS_AT_ONCE]
         for stream, condition, parameters in queries:
-            sql = _SUMS.format(
-                stream=stream, code=column, units=_UNITS, mentions=MENTIONS, condition=condition
-            )
+            sql = _SUMS.format(stream=stream, code=column, weight=WEIGHT_UNITS, condition=condition)
             rows = connection.rows(sql, [days[0], stretch[0], stretch[-1], *parameters])
             if rows:
                 yield _as_columns(rows, place)

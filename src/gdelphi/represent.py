@@ -91,7 +91,8 @@ def represent(
         Points(there, cache)  # refuses another encoder before it is asked for anything
     days = clouds.days if there is None else days_due(settings, there)
     texts = sorted(texts_of(clouds, settings.measures, days))
-    cache.embed(texts, watching.encoded)
+    new = [text for text, known in zip(texts, cache.known(texts), strict=True) if not known]
+    cache.embed(new, watching.encoded)
     space = there or _fit(settings, clouds, cache)
     described = update_descriptors(settings, space, watching.described)
     return Represented(
