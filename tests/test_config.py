@@ -57,8 +57,11 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "train.clip": "7", "train.ema": "0.7", "train.patience": "7", "train.evaluate_every": "7",
         "train.save_every": "7", "train.log_every": "7", "train.seed": "7", "train.device": "cpu",
         "train.precision": "float32", "train.width": "8", "train.layers": "1", "train.heads": "2",
-        "train.queries": "7", "train.day_heads": "7", "train.dropout": "0.7",
-        "train.profiles_weight": "7", "train.direct_weight": "7", "train.rows_weight": "7",
+        "train.queries": "7", "train.day_heads": "7", "train.slots": "7",
+        "train.transport_layers": "7", "train.dropout": "0.7", "train.profiles_weight": "7",
+        "train.direct_weight": "7", "train.rows_weight": "7", "train.atoms_weight": "7",
+        "train.energy_weight": "7", "train.energy_root": "false", "train.futures": "7",
+        "train.origins": "7", "train.futures_reach": "true", "train.spare_atoms": "false",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())

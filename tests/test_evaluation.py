@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from gdelphi.batches import BatchMaker
-from gdelphi.evaluation import READINGS, Evaluation, evaluate
+from gdelphi.evaluation import READINGS, Evaluation, Imagination, evaluate
+from gdelphi.futures import AtomTable, Drawing
 from gdelphi.ground import Ground, prepare
 from gdelphi.model import MeasureModel
 from gdelphi.types import FloatArray, IntArray
@@ -30,7 +31,7 @@ def maker(ground: Ground) -> BatchMaker:
 def model(ground: Ground) -> MeasureModel:
     """With weights that say something."""
     torch.manual_seed(0)
-    made = MeasureModel(ground.config)
+    made = ground.model()
     with torch.no_grad():
         for each in made.parameters():
             each.add_(0.05 * torch.randn_like(each))
@@ -65,7 +66,8 @@ def test_with_stride_1_each_origin_has_its_own_window(
     assert found.probabilities.shape == (len(READINGS), len(TARGETS), 4, 3, 20)
     for place, target in enumerate(TARGETS):
         expected = after(model, maker, end=int(target) - 1, origin=int(target) - 1)
-        np.testing.assert_allclose(found.probabilities[:, place], expected, atol=1e-6)
+        np.testing.assert_allclose(found.probabilities[:2, place], expected, atol=1e-6)
+    assert np.isnan(found.probabilities[2]).all()  # *atoms* has to be asked for
 
 
 def test_a_window_answers_for_its_last_days(
@@ -75,7 +77,7 @@ def test_a_window_answers_for_its_last_days(
     ends = {79: 79, 61: 63, 62: 63, 66: 67, 70: 71, 71: 71, 45: 47}  # of origins 78, 60, 61, ...
     for place, target in enumerate(TARGETS):
         expected = after(model, maker, end=ends[int(target)], origin=int(target) - 1)
-        np.testing.assert_allclose(found.probabilities[:, place], expected, atol=1e-6)
+        np.testing.assert_allclose(found.probabilities[:2, place], expected, atol=1e-6)
 
 
 def test_what_else_is_asked_for_changes_nothing(
@@ -119,29 +121,79 @@ def test_days_after_an_origin_do_not_matter(
 def test_scores_are_those_of_the_cells_one_by_one(
     model: MeasureModel, maker: BatchMaker, ground: Ground
 ) -> None:
-    found = found_by(model, maker, ground, TARGETS, 4)
+    found = evaluate(
+        model, maker, ground.outlook, TARGETS, stride=4, imagination=imagination(ground, every=2)
+    )
     assert np.isnan(found.came[3]).all()  # the missing day
     for target in range(3):
-        losses: list[list[float]] = [[], []]
-        errors: list[list[float]] = [[], []]
+        losses: list[list[float]] = [[], [], []]
+        errors: list[list[float]] = [[], [], []]
         for cell in np.argwhere(~np.isnan(found.came[:, :, target])):
             day, stream, code = cell
             came = found.came[day, stream, target, code]
-            for reading in range(2):
+            for reading in range(3):
                 said = found.probabilities[reading, day, stream, target, code]
+                if reading == 2 and day % 2:
+                    assert np.isnan(said)
+                    continue
                 losses[reading].append(-np.log(said if came else 1 - said))
                 errors[reading].append((said - came) ** 2)
-        assert found.cells[target] == len(losses[0])
-        if losses[0]:
-            assert found.log_loss[:, target] == pytest.approx([np.mean(each) for each in losses])
-            assert found.brier[:, target] == pytest.approx([np.mean(each) for each in errors])
-    weighed = sum(found.cells[each] * np.nan_to_num(found.log_loss[1, each]) for each in range(3))
-    assert found.score == pytest.approx(weighed / found.cells.sum())
+        assert found.cells[:, target].tolist() == list(map(len, losses))
+        for reading in range(3):
+            if losses[reading]:
+                assert found.log_loss[reading, target] == pytest.approx(np.mean(losses[reading]))
+                assert found.brier[reading, target] == pytest.approx(np.mean(errors[reading]))
+    assert 0 < found.cells[2].sum() < found.cells[1].sum()
+    weighed = np.nansum(found.cells[1] * found.log_loss[1])
+    assert found.score == pytest.approx(weighed / found.cells[1].sum())
     assert found.said()["log_loss"]["direct"]["occurs"] == found.log_loss[1, 0]
+    assert found.said()["brier"]["atoms"]["occurs"] == found.brier[2, 0]
 
 
 def test_a_target_without_cells_has_no_score(ground: Ground, maker: BatchMaker) -> None:
-    found = found_by(MeasureModel(ground.config), maker, ground, np.array([66]), 10)
-    assert found.cells.tolist() == [0, 0, 0]
+    found = found_by(ground.model(), maker, ground, np.array([66]), 10)
+    assert found.cells.tolist() == [[0, 0, 0]] * 3
     assert np.isnan(found.log_loss).all()
     assert found.said()["brier"]["profiles"]["headline"] is None
+
+
+# --- the reading of atoms -------------------------------------------------------------------------
+
+
+def imagination(ground: Ground, *, every: int = 1, seed: int = 0) -> Imagination:
+    return Imagination(AtomTable(ground.outlook.pack), Drawing(6, 12), every=every, seed=seed)
+
+
+def test_futures_are_those_of_each_origin_whatever_else_is_asked_for(
+    model: MeasureModel, maker: BatchMaker, ground: Ground
+) -> None:
+    def atoms(targets: IntArray, seed: int = 0) -> FloatArray:
+        asked = imagination(ground, seed=seed)
+        found = evaluate(model, maker, ground.outlook, targets, stride=5, imagination=asked)
+        return found.probabilities[2]
+
+    together, alone = atoms(np.arange(60, 80)), atoms(TARGETS[:1])
+    np.testing.assert_allclose(alone[0], together[-1], atol=1e-6)
+    assert np.isfinite(together[:, :, :2]).all()
+    assert np.abs(atoms(TARGETS[:1], seed=1) - alone)[:, :, :2].max() > 1e-3
+
+
+def test_atoms_are_undefined_where_surges_are(
+    model: MeasureModel, maker: BatchMaker, ground: Ground
+) -> None:
+    found = evaluate(model, maker, ground.outlook, TARGETS, imagination=imagination(ground))
+    direct, atoms = (found.probabilities[READINGS.index(name)] for name in ("direct", "atoms"))
+    np.testing.assert_array_equal(np.isnan(direct), np.isnan(atoms))
+    np.testing.assert_array_equal(found.cells[1], found.cells[2])
+
+
+def test_a_portion_of_windows_without_any_futures_is_passed_over(
+    model: MeasureModel, maker: BatchMaker, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first target has futures; the windows of the others come in other portions."""
+    monkeypatch.setattr("gdelphi.evaluation.AT_ONCE", 4)
+    targets = np.array([45, 61, 62, 70])
+    asked = imagination(ground, every=5)
+    found = evaluate(model, maker, ground.outlook, targets, imagination=asked)
+    assert np.isfinite(found.probabilities[2, 0, :, :2]).all()
+    assert np.isnan(found.probabilities[2, 1:]).all()

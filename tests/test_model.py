@@ -46,7 +46,7 @@ def small_config(**given: Any) -> MeasureConfig:
     sizes: dict[str, Any] = {
         "dimension": DIMENSION, "features": FEATURES, "codes": CODES, "width": 16, "queries": 2,
         "heads": 2, "context_days": CONTEXT, "memory_days": MEMORY, "day_heads": 3,
-        "half_lives": (2.0, 9.0), "lag_days": 3, "cell_width": 8,
+        "half_lives": (2.0, 9.0), "lag_days": 3, "cell_width": 8, "event_dimension": 4, "finest": 6,
     }  # fmt: skip
     return MeasureConfig(**{**sizes, **given})
 
@@ -517,6 +517,8 @@ def test_gradients_reach_every_parameter_from_the_zero_start() -> None:
     """Layers behind a zero have to wait for it: a few steps, then each is felt."""
     model, past = untrained(dropout=0.0), random_past(4)
     draw = torch.Generator().manual_seed(2)
+    finest = unit(torch.randn(6, 4, generator=draw))
+    model.atom_reading.set_basis(finest, torch.arange(6) % CODES)
     came = (torch.rand(4, CONTEXT, TARGETS, CODES, generator=draw) < 0.5).float()
     rows = torch.randint(9, (4, CONTEXT, CODES), generator=draw).float()
     toward = torch.randn(4, NUMBER, DIMENSION, generator=draw)
@@ -533,6 +535,8 @@ def test_gradients_reach_every_parameter_from_the_zero_start() -> None:
         moved = (futures.weights[..., None] * futures.points * toward).sum()
         read = log_loss(said.profiles, came) + log_loss(said.direct, came)
         read = read + rows_loss(said.log_rate, said.dispersion, rows)
+        at = (futures, torch.ones(4, 1), past.thresholds[:, -1], past.pooled[:, -1])
+        read = read + log_loss(model.atom_reading(*at), came[:, -1])
         (read + moved + (futures.gates * some).sum()).backward()
         seen = {
             name: 0.0 if parameter.grad is None else float(parameter.grad.abs().max())
@@ -540,62 +544,6 @@ def test_gradients_reach_every_parameter_from_the_zero_start() -> None:
         }
         optimizer.step()
     assert {name for name, largest in seen.items() if largest < 1e-7} <= NEVER_FELT
-
-
-def test_the_log_loss_is_that_by_hand_over_the_defined_cells() -> None:
-    nan = math.nan
-    logits = torch.tensor([0.0, 2.0, -1.0, nan, 3.0, nan])
-    came = torch.tensor([1.0, 0.0, 1.0, 1.0, nan, nan])
-    said = [1 / (1 + math.exp(-value)) for value in (0.0, 2.0, -1.0)]
-    expected = -(math.log(said[0]) + math.log(1 - said[1]) + math.log(said[2])) / 3
-    assert log_loss(logits, came).item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_undefined_cells_have_no_gradient_and_the_others_their_own() -> None:
-    """By hand: (p - came) / number of defined cells."""
-    logits = torch.tensor([0.5, -2.0, 1.0], requires_grad=True)
-    came = torch.tensor([1.0, math.nan, 0.0])
-    log_loss(logits, came).backward()
-    expected = [
-        (torch.sigmoid(torch.tensor(0.5)) - 1) / 2,
-        0.0,
-        torch.sigmoid(torch.tensor(1.0)) / 2,
-    ]
-    assert logits.grad is not None
-    torch.testing.assert_close(logits.grad, torch.tensor(expected))
-
-
-def test_no_defined_cell_is_no_loss_and_a_gradient_of_zeros() -> None:
-    given = torch.tensor([1.0, -2.0], requires_grad=True)
-    logits = given.masked_fill(torch.tensor([False, True]), math.nan)
-    loss = log_loss(logits, torch.tensor([math.nan, 1.0]))
-    assert loss.item() == 0
-    loss.backward()
-    assert given.grad is not None
-    assert given.grad.tolist() == [0, 0]
-
-
-def test_the_rows_loss_is_that_by_hand_over_the_known_cells() -> None:
-    """Of a negative binomial with mean m and k: the probability of n is
-    G(n + k) / (G(k) n!) (k / (k + m))^k (m / (k + m))^n."""
-    means, k = [[0.5, 4.0], [2.0, 9.0]], [0.7, 3.0]
-    rows = [[0.0, 6.0], [3.0, math.nan]]
-    total = 0.0
-    for row, column in ((0, 0), (0, 1), (1, 0)):
-        m, n, size = means[row][column], rows[row][column], k[column]
-        total += math.lgamma(n + size) - math.lgamma(size) - math.lgamma(n + 1)
-        total += size * math.log(size / (size + m)) + n * math.log(m / (size + m))
-    found = rows_loss(torch.tensor(means).log(), torch.tensor(k), torch.tensor(rows))
-    assert found.item() == pytest.approx(-total / 3, rel=1e-5)
-
-
-def test_no_known_rows_are_no_loss_and_a_gradient_of_zeros() -> None:
-    log_rate = torch.tensor([[0.3, -2.0]], requires_grad=True)
-    loss = rows_loss(log_rate, torch.ones(2), torch.full((1, 2), math.nan))
-    assert loss.item() == 0
-    loss.backward()
-    assert log_rate.grad is not None
-    assert log_rate.grad.tolist() == [[0, 0]]
 
 
 # --- kept and made again --------------------------------------------------------------------------

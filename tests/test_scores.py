@@ -1,4 +1,4 @@
-"""Scores, skill and calibration against closed forms."""
+"""Scores, skill and paired tests against closed forms."""
 
 import math
 from collections.abc import Callable
@@ -6,9 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gdelphi.calibration import expected_calibration_error, reliability_table, wilson_interval
 from gdelphi.errors import GdelphiError
-from gdelphi.scores import Bootstrap, brier, brier_parts, log_score, skill
+from gdelphi.scores import (
+    Bootstrap,
+    brier,
+    brier_parts,
+    log_score,
+    newey_west_lag,
+    paired_test,
+    skill,
+)
 from gdelphi.types import FloatArray
 
 NAN = float("nan")
@@ -82,6 +89,99 @@ def test_too_few_days_give_no_interval_and_a_perfect_reference_no_skill() -> Non
         skill(scores, np.ones((13, 3)))
 
 
+# --- is the difference more than chance? ----------------------------------------------------------
+
+
+def paired(differences: list[float]) -> tuple[FloatArray, FloatArray]:
+    """Scores and reference of two cells a day whose mean difference is given."""
+    cells = np.array(differences)[:, None] + np.array([0.5, -0.5])
+    reference = np.full_like(cells, 7.0)
+    return cells + reference, reference
+
+
+def test_the_paired_test_by_hand() -> None:
+    """Deviations -1, 0, 2, -1: squares 6, neighbours -2 with Bartlett's 1/2, so 6 - 2 = 4.
+
+    Pairs of days weigh 4 + 3 = 7 of 16, so that 4 is what 16/9 * 4 would be without the mean taken
+    off, and the standard error of the mean is sqrt(64/9) / 4. The p-value is Student's with 3
+    degrees of freedom in closed form.
+    """
+    found = paired_test(*paired([1, 2, 4, 1]))
+    assert found.difference == pytest.approx(2)
+    assert found.standard_error == pytest.approx(2 / 3)
+    assert found.statistic == pytest.approx(3)
+    below = 0.5 + (math.sqrt(3) / 4 + math.pi / 3) / math.pi
+    assert found.p_value == pytest.approx(2 * (1 - below))
+    assert found.days == 4
+
+
+def test_of_two_days_the_paired_test_is_students() -> None:
+    found = paired_test(*paired([1, 3]))
+    assert (found.difference, found.standard_error) == pytest.approx((2, 1))
+    assert found.p_value == pytest.approx(1 - 2 / math.pi * math.atan(2))
+
+
+def test_days_keep_their_distance_across_a_gap_and_unknown_cells_take_no_part() -> None:
+    scores, reference = paired([1, NAN, 2, 4, 1])
+    found = paired_test(scores, reference)
+    assert found.standard_error == pytest.approx(math.sqrt(4 / (1 - 6 / 16)) / 4)
+    assert found.days == 4
+    scores[0, 0] = reference[2, 1] = NAN  # leaves 0.5 and 2.5
+    assert paired_test(scores, reference) == paired_test(*paired([0.5, NAN, 2.5, 4, 1]))
+
+
+def test_the_better_forecaster_has_the_negative_difference() -> None:
+    generator = np.random.default_rng(5)
+    reference = generator.random((100, 4))
+    better = reference - 0.1 + 0.1 * generator.standard_normal((100, 4))
+    one, other = paired_test(better, reference), paired_test(reference, better)
+    assert one.statistic < -5 and one.p_value < 1e-5
+    assert other.statistic == pytest.approx(-one.statistic)
+    assert other.p_value == pytest.approx(one.p_value)
+
+
+def test_equal_forecasters_differ_about_as_often_as_the_level_says() -> None:
+    """Differences of 200 days from an AR(1) process; taken as independent they differ too often."""
+    generator = np.random.default_rng(6)
+    series = generator.standard_normal((250, 1000))
+    for day in range(1, 250):
+        series[day] += 0.4 * series[day - 1]
+    drawn = series[50:].T
+    p_values = np.array([paired_test(each, np.zeros(200)).p_value for each in drawn])
+    assert 0.03 < (p_values < 0.05).mean() < 0.1
+    assert 0.4 < (p_values < 0.5).mean() < 0.6
+    naive = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(200))
+    assert (np.abs(naive) > 1.972).mean() > 0.15
+
+
+def test_the_lag_follows_its_rule_or_the_horizon_but_never_exceeds_the_days() -> None:
+    assert [newey_west_lag(days) for days in (2, 100, 1000)] == [1, 4, 6]
+    assert [newey_west_lag(100, horizon) for horizon in (5, 7)] == [4, 6]
+    assert newey_west_lag(3, 10) == 2
+    weekly = np.repeat(np.random.default_rng(7).standard_normal(30), 7)
+    zeros = np.zeros(210)
+    errors = [paired_test(weekly, zeros, horizon).standard_error for horizon in (1, 7)]
+    assert errors[1] > 1.05 * errors[0]
+
+
+def test_without_days_or_variation_there_is_no_paired_test() -> None:
+    nothing = paired_test(np.full((3, 2), NAN), np.ones((3, 2)))
+    assert nothing.days == 0 and math.isnan(nothing.difference)
+    one = paired_test(np.array([0.5, NAN]), np.array([0.25, 1.0]))
+    assert (one.difference, one.days) == (0.25, 1)
+    assert math.isnan(one.standard_error) and math.isnan(one.p_value)
+    same = np.random.default_rng(8).random((20, 3))
+    for scores in (same, same + 0.1):
+        constant = paired_test(scores, same)
+        assert constant.standard_error == 0
+        assert math.isnan(constant.statistic) and math.isnan(constant.p_value)
+    with pytest.raises(GdelphiError, match="not comparable"):
+        paired_test(same, same[:, :2])
+
+
+# --- where a Brier score comes from ---------------------------------------------------------------
+
+
 def test_the_brier_score_splits_into_its_parts() -> None:
     said = np.array([0.25] * 4 + [0.75] * 4)
     came = np.array([0, 0, 0, 1, 1, 1, 1, 1.0])
@@ -103,45 +203,3 @@ def test_the_parts_sum_to_the_score_for_any_forecasts() -> None:
     assert total == pytest.approx(np.nanmean(brier(said, came)))
     assert abs(parts.within) < 0.01
     assert math.isnan(brier_parts(said[:1], came[:1]).brier)
-
-
-def test_the_reliability_table_counts_by_hand() -> None:
-    said = np.array([0.0, 0.1, 0.1, 0.95, 1.0, 0.5])
-    came = np.array([0.0, 0.0, 1.0, 1.0, 1.0, NAN])
-    table = reliability_table(said, came)
-    assert table.count.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 2]
-    assert table.forecast[[0, 1, 9]] == pytest.approx([0, 0.1, 0.975])
-    assert table.frequency[[0, 1, 9]].tolist() == [0, 0.5, 1]
-    assert np.isnan(table.frequency[2:9]).all()
-    assert np.isnan(table.low[2:9]).all()
-    assert len(table.edges) == 11
-
-
-def test_wilsons_interval_has_its_textbook_values() -> None:
-    low, high = wilson_interval(np.array([0.5, 0.0]), np.array([10, 10]))
-    assert low == pytest.approx([0.2366, 0.0], abs=1e-4)
-    assert high == pytest.approx([0.7634, 0.2775], abs=1e-4)
-
-
-def test_a_calibrated_forecast_lies_in_its_band_and_a_shifted_one_does_not() -> None:
-    generator = np.random.default_rng(4)
-    said = generator.random(5000) * 0.8
-    came = (generator.random(5000) < said).astype(float)
-
-    def outside(probabilities: FloatArray) -> int:
-        table = reliability_table(probabilities, came, bins=8)
-        filled = table.count > 0
-        inside = (table.low <= table.forecast) & (table.forecast <= table.high)
-        return int((~inside)[filled].sum())
-
-    assert outside(said) <= 1
-    assert outside(said + 0.2) >= 5
-
-
-def test_expected_calibration_error_by_hand() -> None:
-    said = np.array([0.2, 0.2, 0.2, 0.9])
-    came = np.array([0.0, 1.0, 0.0, 1.0])
-    assert expected_calibration_error(said, came) == pytest.approx(
-        0.75 * (1 / 3 - 0.2) + 0.25 * 0.1
-    )
-    assert math.isnan(expected_calibration_error(np.array([0.5]), np.array([NAN])))

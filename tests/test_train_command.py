@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Lock
 from typing import Any
 
 import pytest
@@ -42,6 +42,7 @@ class OneOfTwo:
 
     num_processes, is_main_process, device = 2, False, torch.device("cpu")
     autocast = staticmethod(nullcontext)
+    turn = Lock()  # threads share torch's random numbers, which a step sets at its beginning
 
     def __init__(self, process_index: int, flats: dict[int, torch.Tensor], meet: Barrier) -> None:
         self.process_index, self._flats, self._meet = process_index, flats, meet
@@ -51,6 +52,7 @@ class OneOfTwo:
 
     def reduce(self, flat: torch.Tensor, reduction: str) -> torch.Tensor:
         self._flats[self.process_index] = flat
+        self.turn.release()
         self._meet.wait()
         mean = (self._flats[0] + self._flats[1]) / 2
         self._meet.wait()
@@ -58,14 +60,16 @@ class OneOfTwo:
 
 
 def in_two_threads(ground: Ground, steps: int) -> dict[str, torch.Tensor]:
-    """The weights after some steps of two processes without dropout."""
+    """The weights after some steps of two processes; until they meet, one goes after the other."""
     flats: dict[int, torch.Tensor] = {}
     meet = Barrier(2)
     runs = [Run(ground, OneOfTwo(rank, flats, meet)) for rank in range(2)]
 
     def walk(run: Run) -> None:
         for step in range(1, steps + 1):
-            run.step(step, run.batch(step))
+            batch = run.batch(step)
+            OneOfTwo.turn.acquire()
+            run.step(step, batch)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(walk, runs))
@@ -206,7 +210,7 @@ def test_the_command_draws_what_was_measured(
 def test_interrupted_it_says_how_to_go_on(
     gdelphi: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupted(*_: Any) -> Loss:
+    def interrupted(*_: Any, **__: Any) -> Loss:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_module, "training_loss", interrupted)

@@ -262,26 +262,76 @@ def test_weights_are_moved_by_what_a_block_says_of_each_atom(place: int) -> None
     """By hand: the softmax of ln w + change + ln gate, over the atoms."""
     transport, drawn = untrained(), drawn_days()
     block = transport.blocks[place]
+    gates = torch.where(drawn.spare, CLOSED, OPEN).sigmoid()
     with torch.no_grad():
         block.gate.weight[0] = torch.randn(WIDTH, generator=torch.Generator().manual_seed(1))
         seen = torch.cat([drawn.context, transport.state(drawn.state)[:, None]], dim=1)
-        _, change = block(drawn.points, drawn.weights.log(), seen)
+        _, change = block(drawn.points, (drawn.weights * gates).log(), seen)
     assert change[..., 0].std() > 0.1
     assert torch.equal(change[..., 1], torch.zeros(FUTURES, ATOMS))
-    gates = torch.where(drawn.spare, CLOSED, OPEN).sigmoid()
     mass = drawn.weights * change[..., 0].exp() * gates
     assert_close(moved(transport, drawn).weights, mass / mass.sum(dim=1, keepdim=True))
     assert_close(moved(transport, drawn).gates, gates)
 
 
 def test_a_spare_atom_is_a_closed_gate_and_nothing_else() -> None:
-    transport, drawn = stirred(), drawn_days()
+    """Without attention no atom hears of another's gate."""
+    transport, drawn = stirred(attention=False), drawn_days()
     one = moved(transport, drawn)
     other = moved(transport, drawn._replace(spare=~drawn.spare))
     assert_close(one.points, other.points)
     shift = one.gates.double().logit() - other.gates.double().logit()
     expected = torch.where(drawn.spare, CLOSED - OPEN, OPEN - CLOSED).double()
     assert_close(shift, expected, 1e-2)
+
+
+def test_a_gate_is_heard_as_a_weight_is() -> None:
+    """An atom that is spare, and one of its own with that much less weight, are heard alike: in the
+    first block the weight times the probability of the gate counts."""
+    torch.manual_seed(0)
+    block, drawn = stirred().blocks[0], drawn_days()
+    transport = Transport(MeasureConfig(dimension=DIMENSION, width=WIDTH, heads=2))
+    transport.blocks = torch.nn.ModuleList([block])
+    gates = torch.where(drawn.spare, CLOSED, OPEN).sigmoid()
+    lighter = drawn._replace(weights=drawn.weights * gates, spare=torch.zeros_like(drawn.spare))
+    assert_close(moved(transport, drawn).points, moved(transport, lighter).points)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.3])
+def test_a_closed_spare_atom_hardly_changes_what_the_others_do(scale: float) -> None:
+    """Held against the same atom of the drawn day's own."""
+    transport, drawn = stirred(scale=scale), drawn_days()
+    own = torch.arange(ATOMS - 2)
+    alone = moved(transport, with_atoms(drawn, own))
+    beside = moved(transport, drawn)
+    opened = moved(transport, drawn._replace(spare=torch.zeros_like(drawn.spare)))
+    for name in ("points", "gates"):
+        before, now, heard = (getattr(each, name)[:, own] for each in (alone, beside, opened))
+        assert (now - before).abs().max() < 0.2 * (heard - before).abs().max()
+    assert (beside.points[:, own] - alone.points).abs().max() < 0.05
+
+
+# --- contexts shared by futures -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [untrained, stirred])
+def test_a_context_shared_by_futures_is_that_of_each(make: Callable[[], Transport]) -> None:
+    """Two origins with three futures each, one of them without atoms."""
+    transport, shared, number = make(), 2, 3
+    days = [drawn_days(seed) for seed in range(shared)]
+    points, weights, spare = (torch.cat([day[part] for day in days]) for part in range(3))
+    weights[4] = 0
+    context, state = days[0].context[:shared], days[0].state[:shared]
+    together = moved(transport, Drawn(points, weights, spare, context, state))
+    repeated = Drawn(
+        points, weights, spare,
+        context.repeat_interleave(number, dim=0), state.repeat_interleave(number, dim=0),
+    )  # fmt: skip
+    for one, two in zip(together, moved(transport, repeated), strict=True):
+        assert_close(one, two)
+    if make is stirred:
+        turned = repeated._replace(context=repeated.context.flip(0), state=repeated.state.flip(0))
+        assert (moved(transport, turned).points - together.points).abs().max() > 1e-3
 
 
 # --- what an atom is moved by ---------------------------------------------------------------------

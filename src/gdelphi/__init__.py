@@ -1,5 +1,19 @@
 """gdelphi: from the world's coded news events to forecasts that say how good they are."""
 
 from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gdelphi.issue import LoadedModel
 
 __version__ = version("gdelphi")
+
+
+def load(
+    model: Path | str, store: Path | str | None = None, config: Path | str | None = None
+) -> "LoadedModel":
+    """A trained model at work on a store: `load("models/latest").forecast("KE", "2014-06-01")`."""
+    from gdelphi.issue import load_model  # torch and more, which `import gdelphi` can do without
+
+    return load_model(model, store, config)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.clouds import Cloud, State
+from gdelphi.clouds import Cloud, Coded, State
 from gdelphi.config import MeasureSettings
 from gdelphi.phrases import lineage, sentence
 from gdelphi.quantise import AtomRule, Quantisation, quantise_adaptively
@@ -148,7 +148,7 @@ def draw_rows(
 
 
 def _descriptor(cloud: Cloud, measure: Measure, found: Quantisation) -> Descriptor:
-    named = _name_atoms(cloud, measure.points, found)
+    named = name_atoms(cloud.code, measure, found)
     keys = [slot.at(named).values() for slot in (cloud.actor1, cloud.code, cloud.actor2)]
     rows = np.bincount(found.labels, weights=cloud.numbers.rows, minlength=len(found.weights))
     return Descriptor(
@@ -164,16 +164,17 @@ def _descriptor(cloud: Cloud, measure: Measure, found: Quantisation) -> Descript
     )
 
 
-def _name_atoms(cloud: Cloud, points: VectorArray, found: Quantisation) -> IntArray:
-    """The point of the cloud that each atom is named after, [m]."""
-    code = np.array([lineage(key) for key in cloud.code.keys], dtype=object).reshape(-1, 3)
+def name_atoms(events: Coded, measure: Measure, found: Quantisation) -> IntArray:
+    """The point of a measure that each of its atoms is named after, [m]; `events` are the codes of
+    the points."""
+    code = np.array([lineage(key) for key in events.keys], dtype=object).reshape(-1, 3)
     chosen = np.empty(len(found.weights), dtype=np.int64)
     for atom in range(len(chosen)):
         members = np.flatnonzero(found.labels == atom)
         for level in range(code.shape[1]):  # root, base, full
-            own = code[cloud.code.places[members], level]
-            members = members[own == _plurality(own, cloud.weights[members])]
-        nearness = points[members] @ found.points[atom]
+            own = code[events.places[members], level]
+            members = members[own == _plurality(own, measure.weights[members])]
+        nearness = measure.points[members] @ found.points[atom]
         chosen[atom] = members[np.argmax(nearness)]
     return chosen
 

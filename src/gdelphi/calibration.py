@@ -1,16 +1,24 @@
 """Calibration: of the cells that were given 30%, did 30% happen?
 
-The band is Wilson's score interval for the frequency of each bin: it has a closed form, stays
-within 0 and 1, and holds the mean forecast exactly where the binomial test would not reject it. It
-takes cells as independent. The cells of a day are not, so with many streams it is too narrow: it
-shows where to look, and decides nothing.
+There are two bands for the frequency of each bin.
+
+Wilson's score interval (`reliability_table`) has a closed form, stays within 0 and 1, and holds the
+mean forecast exactly where the binomial test would not reject it. It takes cells as independent.
+The cells of a day are not, so with many streams it is too narrow: it shows where to look, and
+decides nothing.
+
+The other (`reliability_band`) comes from resampling blocks of days, as intervals of skill do, and
+so knows how cells move together. It has nothing to say of a bin that is seen on few days or whose
+outcomes are all alike: such bins have no band, rather than one of no width. Not chosen: widening
+Wilson's by one design effect, which differs from bin to bin.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from gdelphi.scores import bin_cells
+from gdelphi.errors import GdelphiError
+from gdelphi.scores import Bootstrap, bin_cells, bin_of, resampled_totals
 from gdelphi.types import FloatArray, IntArray
 
 Z95 = 1.959963984540054  # two-sided 95% of the normal distribution
@@ -43,6 +51,71 @@ def reliability_table(
     return ReliabilityTable(
         binned.edges, binned.forecast, binned.frequency, binned.count, low, high
     )
+
+
+@dataclass(frozen=True)
+class ReliabilityBand:
+    """The calibration curve with a band from resampled days; NaN where a bin has none."""
+
+    table: ReliabilityTable
+    """the curve itself, beside it Wilson's band"""
+    low: FloatArray
+    """[bin]"""
+    high: FloatArray
+    """[bin]"""
+    days: IntArray
+    """[bin], days that have cells in it"""
+    level: float
+
+
+def reliability_band(
+    probabilities: FloatArray,
+    outcomes: FloatArray,
+    bins: int = 10,
+    bootstrap: Bootstrap | None = None,
+) -> ReliabilityBand:
+    """Forecast against frequency, cells [day, ...], with a band that does not trust cells.
+
+    A bin has a band if every resample has cells in it and not all of them have the same frequency.
+    With less than two blocks of days none has.
+    """
+    chosen = bootstrap or Bootstrap()
+    if probabilities.shape != outcomes.shape or probabilities.ndim == 0:
+        raise GdelphiError(
+            f"forecasts of shape {probabilities.shape} and outcomes of shape {outcomes.shape}, "
+            "where [day, ...] is meant for both"
+        )
+    table = reliability_table(probabilities, outcomes, bins)
+    sums = _daily_bins(probabilities, outcomes, bins)
+    seen: IntArray = (sums[:, 0] > 0).sum(axis=0, dtype=np.int64)
+    low, high = np.full((2, bins), np.nan)
+    if len(sums) >= 2 * chosen.block_days:
+        low, high = _band(resampled_totals(sums, chosen), chosen.level)
+    return ReliabilityBand(table, low, high, seen, chosen.level)
+
+
+def _band(totals: FloatArray, level: float) -> FloatArray:
+    """Quantiles of the frequencies, [low or high, bin], from cells and outcomes of resamples."""
+    count, happened = totals[:, 0], totals[:, 1]
+    frequency = np.full(count.shape, np.nan)
+    np.divide(happened, count, out=frequency, where=count > 0)
+    varies = np.ptp(frequency, axis=0) > 0  # not where a resample is NaN
+    tail = (1 - level) / 2
+    band = np.full((2, count.shape[1]), np.nan)
+    band[:, varies] = np.quantile(frequency[:, varies], [tail, 1 - tail], axis=0)
+    return band
+
+
+def _daily_bins(probabilities: FloatArray, outcomes: FloatArray, bins: int) -> FloatArray:
+    """Cells of each day and bin, and how many of them happened, [day, 2, bin]."""
+    known = ~(np.isnan(probabilities) | np.isnan(outcomes))
+    days = len(probabilities)
+    index = np.nonzero(known)[0] * bins + bin_of(probabilities[known], bins)
+    sums = [
+        np.bincount(index, weights=weights, minlength=days * bins).reshape(days, bins)
+        for weights in (np.ones(index.shape), outcomes[known])
+    ]
+    return np.stack(sums, axis=1)
 
 
 def wilson_interval(

@@ -130,6 +130,8 @@ class CheckpointFolder:
         """Forget an earlier run."""
         for name in ("training.json", "config.json", "model.safetensors", "README.md"):
             (self.folder / name).unlink(missing_ok=True)
+        for path in self.folder.glob("published-*.json"):
+            path.unlink()  # they were fitted to the model that goes
         self._metrics.unlink(missing_ok=True)
         self._state.unlink(missing_ok=True)
 

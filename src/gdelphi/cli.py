@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gdelphi import __version__, cli_measures, cli_train, console
+from gdelphi import __version__, cli_forecast, cli_judge, cli_measures, cli_train, console
 from gdelphi.errors import ConfigError, GdelphiError
 from gdelphi.events.ingest import Request, ingest, rehearse
 from gdelphi.events.status import read_status
@@ -31,6 +31,7 @@ from gdelphi.store import Store
 app = typer.Typer(
     help="Read the world's coded news events and forecast what is likely to happen next.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # brackets in a text are brackets
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -184,12 +185,18 @@ def config_command(
         console.show_config(loaded)
 
 
-for name, command in {**cli_measures.COMMANDS, **cli_train.COMMANDS}.items():
+for name, command in {
+    **cli_measures.COMMANDS,
+    **cli_train.COMMANDS,
+    **cli_forecast.COMMANDS,
+    **cli_judge.COMMANDS,
+}.items():
     app.command(name)(command)
 
 world_app = typer.Typer(
     help="A simulated world with a known truth: its archive, and what can be known about it.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(world_app, name="world")
 

@@ -26,7 +26,7 @@ def train_command(
     out: Annotated[Path, typer.Option("--out", help="Folder of the model.")] = Path(
         "models/latest"
     ),
-    steps: Annotated[int | None, typer.Option(help="Steps, at most [600].")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps, at most [500].")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed, the same model [0].")] = None,
     resume: Annotated[
         bool,

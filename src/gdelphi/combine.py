@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -43,6 +44,16 @@ Coefficients = Mapping[str, Mapping[str, float]]
 """target -> feature -> value, in the features' own units"""
 
 
+class Lesson(NamedTuple):
+    """A day to learn from."""
+
+    day: date
+    said: Mapping[str, FloatArray]
+    """target -> the regression's rows, [stream * code, feature]"""
+    came: Mapping[str, FloatArray]
+    """target -> [stream, code]; NaN where undefined"""
+
+
 @dataclass(frozen=True, eq=False)
 class Stack:
     """The combination of its members. `fit` returns the fitted stack."""
@@ -59,23 +70,34 @@ class Stack:
 
     def fit(self, history: History, days: Iterable[date], horizon: int = 1) -> "Stack":
         """The stack fitted on forecasts for these target days, less those that are not present."""
-        rows: list[dict[str, FloatArray]] = []
-        answers: list[dict[str, FloatArray]] = []
+        return self.fit_lessons(self.lessons(history, days, horizon))
+
+    def lessons(self, history: History, days: Iterable[date], horizon: int = 1) -> list["Lesson"]:
+        """What the members said of each of these target days that is present, and what came."""
+        found = []
         for day in days:
             origin = day - timedelta(days=horizon)
             came = outcomes(history, origin, horizon)
             if not np.isnan(came["occurs"]).all():
-                answers.append(came)
-                rows.append(self._matrices(history, origin, self._ask(history, origin, horizon)))
-        if not rows:
+                said = self._matrices(history, origin, self._ask(history, origin, horizon))
+                found.append(Lesson(day, said, came))
+        return found
+
+    def fit_lessons(self, lessons: Sequence["Lesson"]) -> "Stack":
+        """The stack fitted on lessons of its members."""
+        if not lessons:
             raise ForecastError(f"{self.name}: none of the days to fit on is present")
         fitted = {}
         for target in TARGETS:
-            matrix = np.concatenate([each[target] for each in rows])
-            answer = np.concatenate([each[target].ravel() for each in answers])
+            matrix = np.concatenate([lesson.said[target] for lesson in lessons])
+            answer = np.concatenate([lesson.came[target].ravel() for lesson in lessons])
             known = ~(np.isnan(answer) | np.isnan(matrix).any(axis=1))
             fitted[target] = self._regress(matrix[known], answer[known])
         return replace(self, fitted=fitted)
+
+    def answer(self, lesson: "Lesson", target: str) -> FloatArray:
+        """What the fitted stack says on a lesson's day, [stream * code]."""
+        return self._apply(self.coefficients()[target], lesson.said[target])
 
     def coefficients(self) -> dict[str, dict[str, float]]:
         """What was fitted: target -> feature -> value, the intercept among them."""
@@ -103,6 +125,20 @@ class Stack:
                 zip(history.streams, self._shares(history, said), strict=True)
             )
         ]  # fmt: skip
+
+    def contributions(
+        self, history: History, origin: date, horizon: int = 1
+    ) -> dict[str, FloatArray]:
+        """What each feature adds to the logit of each cell, target -> [stream, code, feature]; the
+        intercept is the rest."""
+        fitted = self.coefficients()
+        matrices = self._matrices(history, origin, self._ask(history, origin, horizon))
+        shape = (len(history.streams), len(history.codes), -1)
+        values = {
+            target: np.array([fitted[target][name] for name in self.features()])
+            for target in TARGETS
+        }
+        return {target: (matrices[target] * values[target]).reshape(shape) for target in TARGETS}
 
     def save(self, path: Path) -> None:
         """Write the coefficients as JSON."""

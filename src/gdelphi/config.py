@@ -30,6 +30,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from gdelphi.config_train import TrainSettings
 from gdelphi.errors import ConfigError
 
 CONFIG_NAME = "gdelphi.toml"
@@ -130,7 +131,7 @@ class MeasureSettings(BaseModel):
     actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor (slots)")
     sentence_dimensions: int = Field(128, ge=2, description="dimensions kept of a sentence")
     fewest_atoms: int = Field(3, ge=1, description="atoms of a descriptor, at least")
-    most_atoms: int = Field(10, ge=1, description="atoms of a descriptor, at most")
+    most_atoms: int = Field(10, ge=1, le=10, description="atoms of a descriptor, at most")
     explained: float = Field(
         0.6, gt=0, le=1, description="a descriptor takes atoms until it explains this much"
     )
@@ -172,45 +173,6 @@ class SequenceSettings(BaseModel):
     variants: int = Field(
         4, ge=0, description="random descriptors of each day, beside the day's own"
     )
-
-
-class TrainSettings(BaseModel):
-    """How a model is trained, and its sizes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    steps: int = Field(500, ge=1, description="steps, at most")
-    batch: int = Field(12, ge=1, description="sequences of a step, over all processes")
-    points: int = Field(64, ge=1, description="points of a cloud that a step looks at, at most")
-    learning_rate: float = Field(1e-3, gt=0, description="of AdamW, at its highest")
-    warm_up: int = Field(50, ge=0, description="steps in which the learning rate rises")
-    weight_decay: float = Field(1.0, ge=0, description="of matrices; biases and norms have none")
-    clip: float = Field(1.0, gt=0, description="length that gradients are cut to")
-    ema: float = Field(0.99, ge=0, lt=1, description="share of the old in the mean of weights")
-    patience: int = Field(6, ge=1, description="evaluations without improvement before stopping")
-    evaluate_every: int = Field(50, ge=1, description="steps between evaluations on validation A")
-    save_every: int = Field(50, ge=1, description="steps between states that a run goes on from")
-    log_every: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
-    seed: int = Field(0, ge=0, description="the same seed gives the same model")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto, cpu, cuda")
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of products; auto is bfloat16 on a GPU that has it"
-    )
-    width: int = Field(96, ge=4, description="numbers in a token")
-    layers: int = Field(2, ge=0, description="blocks of the decoder")
-    heads: int = Field(4, ge=1, description="heads of attention; they share the width evenly")
-    queries: int = Field(3, ge=1, description="tokens that a cloud becomes")
-    day_heads: int = Field(4, ge=1, description="heads of the attention over past days")
-    dropout: float = Field(0.3, ge=0, lt=1, description="share of activations dropped in training")
-    profiles_weight: float = Field(1.0, ge=0, description="of the profile reading in the loss")
-    direct_weight: float = Field(1.0, ge=0, description="of the direct reading in the loss")
-    rows_weight: float = Field(0.2, ge=0, description="of the number of rows in the loss")
-
-    @model_validator(mode="after")
-    def _share_width(self) -> Self:
-        if self.width % self.heads or self.width % 2:
-            raise ValueError(f"width must be even and divide by heads ({self.heads})")
-        return self
 
 
 class Settings(BaseSettings):

@@ -7,20 +7,32 @@ was asked for; only the last window is moved back to end with the data. With str
 its whole context. Nothing after an origin reaches its forecast: the model is causal.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 
-from gdelphi.batches import BatchMaker
-from gdelphi.model import MeasureModel
+from gdelphi.batches import Batch, BatchMaker
+from gdelphi.futures import AtomTable, Drawing, imagine_at, origins_of
+from gdelphi.model import MeasureModel, Said
 from gdelphi.outlook import Outlook
 from gdelphi.types import TARGETS, FloatArray, IntArray
 
-READINGS: Final = ("profiles", "direct")
+READINGS: Final = ("profiles", "direct", "atoms")
 AT_ONCE: Final = 16  # sequences in one pass
 LEAST: Final = 1e-12  # probability that a log is taken of
+
+
+class Imagination(NamedTuple):
+    """How futures are drawn for the reading *atoms*."""
+
+    table: AtomTable
+    drawing: Drawing
+    every: int = 1
+    """for each so many-th target day only: they take long"""
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +46,7 @@ class Evaluation:
     came: FloatArray
     """[target-day, stream, target, code]; NaN: undefined or unknown"""
     cells: IntArray
-    """of each target that were scored, [target]"""
+    """that were scored, [reading, target]"""
     log_loss: FloatArray
     """[reading, target]; NaN where there is no cell"""
     brier: FloatArray
@@ -43,8 +55,9 @@ class Evaluation:
     @property
     def score(self) -> float:
         """Log loss of the direct reading over the cells of all targets."""
-        losses = self.log_loss[READINGS.index("direct")]
-        return float(np.nansum(losses * self.cells) / max(self.cells.sum(), 1))
+        direct = READINGS.index("direct")
+        losses, cells = self.log_loss[direct], self.cells[direct]
+        return float(np.nansum(losses * cells) / max(cells.sum(), 1))
 
     def said(self) -> dict[str, Any]:
         """The scores by name; None where there is no cell."""
@@ -68,8 +81,10 @@ def evaluate(
     targets: IntArray,
     *,
     stride: int = 10,
+    imagination: Imagination | None = None,
 ) -> Evaluation:
-    """What the model says of these target days, each from the days before it."""
+    """What the model says of these target days, each from the days before it; *atoms* only with
+    an imagination."""
     origins = np.asarray(targets) - 1
     streams, codes = outlook.shares.shape[0], outlook.shares.shape[2]
     shape = (len(READINGS), len(origins), streams, len(TARGETS), codes)
@@ -78,10 +93,20 @@ def evaluate(
     windows = [(stream, end) for end in np.unique(ends) for stream in range(streams)]
     for start in range(0, len(windows), AT_ONCE):
         chosen = np.array(windows[start : start + AT_ONCE])
-        found = _read(model, maker, chosen)
-        for number, (stream, end) in enumerate(chosen):
-            rows = np.flatnonzero(ends == end)
-            probabilities[:, rows, stream] = found[:, number, origins[rows] - end - 1]
+        batch, said = _said(model, maker, chosen)
+        found = torch.stack([said.profiles, said.direct]).cpu().double().sigmoid().numpy()
+        places = [
+            (number, row, int(stream), int(origins[row] - end))
+            for number, (stream, end) in enumerate(chosen)
+            for row in np.flatnonzero(ends == end).tolist()
+        ]
+        for number, row, stream, back in places:
+            probabilities[:2, row, stream] = found[:, number, back - 1]
+        kept = [place for place in places if imagination and place[1] % imagination.every == 0]
+        if imagination and kept:
+            atoms = _imagined(model, batch, said, kept, imagination)
+            for (_, row, stream, _), values in zip(kept, atoms, strict=True):
+                probabilities[2, row, stream] = values
     came = outlook.outcomes(origins).transpose(2, 1, 0, 3)
     return _scored(np.asarray(targets), probabilities, came)
 
@@ -92,23 +117,42 @@ def _ends(origins: IntArray, stride: int, days: int) -> IntArray:
     return ends
 
 
-def _read(model: MeasureModel, maker: BatchMaker, windows: IntArray) -> FloatArray:
-    """Probabilities after each day of windows (stream, end), [reading, B, T, target, code]."""
+@torch.no_grad()
+def _said(model: MeasureModel, maker: BatchMaker, windows: IntArray) -> tuple[Batch, Said]:
+    """What the model says after each day of windows (stream, end)."""
+    batch = maker.make(windows[:, 0], windows[:, 1])
     was_training = model.training
     model.train(False)
     try:
-        with torch.no_grad():
-            said = model(maker.make(windows[:, 0], windows[:, 1]).past)
-            logits = torch.stack([said.profiles, said.direct]).cpu().double()
+        return batch, model(batch.past)
     finally:
         model.train(was_training)
-    found: FloatArray = logits.sigmoid().numpy()
-    return found
+
+
+@torch.no_grad()
+def _imagined(
+    model: MeasureModel,
+    batch: Batch,
+    said: Said,
+    places: Sequence[tuple[int, int, int, int]],
+    imagination: Imagination,
+) -> FloatArray:
+    """Probabilities of the reading *atoms* at places (number, row, stream, days from the end),
+    [place, target, code]."""
+    table, drawing = imagination.table, imagination.drawing
+    device, days = table.device, batch.past.days
+    number = torch.tensor([place[0] for place in places], dtype=torch.int64, device=device)
+    day = torch.tensor([place[3] for place in places], dtype=torch.int64, device=device) + days - 1
+    streams, ends = (torch.from_numpy(each).to(device) for each in (batch.streams, batch.ends))
+    origins = origins_of(streams, ends, days, number, day)
+    found = imagine_at(model, batch.past, said, origins, table, drawing, seed=imagination.seed)
+    probabilities: FloatArray = found.logits.cpu().double().sigmoid().numpy()
+    return probabilities
 
 
 def _scored(targets: IntArray, probabilities: FloatArray, came: FloatArray) -> Evaluation:
-    known = ~np.isnan(came) & ~np.isnan(probabilities).any(axis=0)
-    cells = known.sum(axis=(0, 1, 3))
+    known = ~np.isnan(came) & ~np.isnan(probabilities)
+    cells = known.sum(axis=(1, 2, 4))
     with np.errstate(invalid="ignore"):
         hit = np.where(came == 1, probabilities, 1 - probabilities)
         losses = np.where(known, -np.log(np.maximum(hit, LEAST)), 0.0)

@@ -9,19 +9,27 @@ from accelerate import Accelerator, InitProcessGroupKwargs
 from accelerate.state import AcceleratorState
 
 from gdelphi.batches import BatchMaker
+from gdelphi.cameo import root_codes
 from gdelphi.checkpoint import TrainingError
 from gdelphi.clouds import measures_folder
-from gdelphi.config import Settings, TrainSettings
+from gdelphi.config import Settings
+from gdelphi.config_train import TrainSettings
 from gdelphi.errors import ConfigError
-from gdelphi.model import MeasureConfig
+from gdelphi.model import MeasureConfig, MeasureModel
 from gdelphi.outlook import Outlook, read_outlook
 from gdelphi.pack import Pack
 from gdelphi.packing import OnPacked, pack_days
+from gdelphi.phrases import lineage
+from gdelphi.profiles import standard_events
+from gdelphi.represent import finest_codes
 from gdelphi.sequences import Sequences
 from gdelphi.space import Space, load_space
 from gdelphi.splits import Part
-from gdelphi.types import IntArray
+from gdelphi.types import IntArray, VectorArray
 
+SIZES: Final = {
+    "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout"
+}  # fmt: skip
 LOST_AFTER: Final = timedelta(minutes=30)  # a process that says nothing for so long is lost
 
 
@@ -37,6 +45,8 @@ class Ground:
     """last days of training sequences: the day after each is a training target"""
     choice: IntArray
     """target days of validation A"""
+    finest: VectorArray
+    """points of the finest codes, [finest, event dimension]"""
 
     @property
     def config(self) -> MeasureConfig:
@@ -47,9 +57,18 @@ class Ground:
             codes=self.outlook.shares.shape[2],
             context_days=sequences.context_days,
             memory_days=sequences.memory_days,
-            **train.model_dump(include={"width", "queries", "layers", "heads", "day_heads"}),
-            dropout=train.dropout,
+            event_dimension=self.finest.shape[1],
+            finest=len(self.finest),
+            **train.model_dump(include=SIZES),
         )
+
+    def model(self) -> MeasureModel:
+        """A model before training."""
+        made = MeasureModel(self.config)
+        codes = root_codes()
+        roots = [codes.index(lineage(code).root) for code in standard_events("full")]
+        made.atom_reading.set_basis(torch.from_numpy(self.finest), torch.tensor(roots))
+        return made
 
     def origin(self, processes: int) -> dict[str, Any]:
         """Everything that decides what a run ends with."""
@@ -83,6 +102,7 @@ def prepare(settings: Settings, on_day: OnPacked | None = None) -> Ground:
         sequences,
         ends=_targets(sequences, "train", settings) - 1,
         choice=_targets(sequences, "choice", settings),
+        finest=finest_codes(settings, space),
     )
 
 

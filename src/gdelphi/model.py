@@ -8,7 +8,8 @@ Read top to bottom:
     rates            those days' profiles, weighted: the reading called *profiles*
     Intensity        how many rows of each code to expect: counts teach more than yes or no
     DirectHead       a residual on the profiles, cell by cell: the reading called *direct*
-    Transport        moves the atoms of a drawn day on the sphere: the reading called *atoms*
+    Transport        moves the atoms of a drawn day on the sphere
+    AtomReading      what those atoms say of the standard events: the reading called *atoms*
     MeasureModel     all of it
 
 Attention integrates against a measure: a softmax over points with log-weights added to the logits.
@@ -36,6 +37,9 @@ TARGETS = 3  # occurs, headline, surge
 WEEK = 7
 CELL_HALF_LIVES = (2.0, 7.0, 30.0, 90.0, 365.0)  # rates that the direct head is shown
 CODE_WIDTH = 16
+HEADLINES = 5  # largest standard events of a day
+LEAST_HEADLINE = 0.04  # share; with few atoms the fifth largest may have nearly none
+SWIFT = 10.0  # a parameter that must go far in few steps is multiplied by this
 LIMIT = 1e-6  # probabilities are held this far from 0 and 1 before logits are taken
 TINY = 1e-12
 
@@ -62,6 +66,8 @@ class MeasureConfig(PretrainedConfig):
         cell_width: int = 64,
         transport_layers: int = 2,
         slots: int = 12,
+        event_dimension: int = 32,
+        finest: int = 290,
         dropout: float = 0.2,
         **others: Any,
     ) -> None:
@@ -80,6 +86,8 @@ class MeasureConfig(PretrainedConfig):
         self.cell_width = cell_width
         self.transport_layers = transport_layers
         self.slots = slots
+        self.event_dimension = event_dimension
+        self.finest = finest
         self.dropout = dropout
         super().__init__(**others)
 
@@ -116,6 +124,11 @@ class Past(NamedTuple):
     @property
     def days(self) -> int:
         return self.points.shape[1]
+
+    def last(self) -> "Past":
+        """The same with the last day of the sequences alone; the memory stays."""
+        names = ("points", "weights", "thresholds", "pooled", "usual")
+        return self._replace(**{name: getattr(self, name)[:, -1:] for name in names})
 
 
 class Said(NamedTuple):
@@ -480,7 +493,8 @@ class TransportBlock(nn.Module):
     def forward(
         self, points: Tensor, log_weights: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Points [N, n, dimension] moved, and changes [N, n, 2] of their weight and gate logits."""
+        """Points [N, n, dimension] moved, and changes [N, n, 2] of their weight and gate logits.
+        A context [G, c, width] is shared by N / G of them, one group after the other."""
         tokens = self.enter(points)
         if self.attention:
             tokens = tokens + self.mixed(self._attend(self.norm(tokens), log_weights, context))
@@ -495,12 +509,16 @@ class TransportBlock(nn.Module):
         query, key, value = split.permute(2, 0, 3, 1, 4)
         bias = log_weights[:, None, None].to(query.dtype)
         found = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        if context is not None:
-            pair = self.context(context).view(number, -1, 2, self.heads, width // self.heads)
-            keys, values = pair.permute(2, 0, 3, 1, 4)
-            asked = self.query(tokens).view(number, size, self.heads, -1).transpose(1, 2)
-            found = found + F.scaled_dot_product_attention(asked, keys, values)
-        return found.transpose(1, 2).reshape(number, size, width)
+        found = found.transpose(1, 2).reshape(number, size, width)
+        if context is None:
+            return found
+        # Futures of one origin share its context: their points ask together.
+        groups = len(context)
+        pair = self.context(context).view(groups, -1, 2, self.heads, width // self.heads)
+        keys, values = pair.permute(2, 0, 3, 1, 4)
+        asked = self.query(tokens).view(groups, -1, self.heads, width // self.heads).transpose(1, 2)
+        heard = F.scaled_dot_product_attention(asked, keys, values)
+        return found + heard.transpose(1, 2).reshape(number, size, width)
 
 
 class Futures(NamedTuple):
@@ -535,7 +553,8 @@ class Transport(nn.Module):
         self, points: Tensor, weights: Tensor, spare: Tensor, context: Tensor, state: Tensor
     ) -> Futures:
         """Futures from atoms [N, n, dimension] with weights [N, n] (0: none), of which `spare`
-        [N, n] (bool) are not the drawn day's; context [N, c, width], state [N, width]."""
+        [N, n] (bool) are not the drawn day's; context [G, c, width] and state [G, width] of G
+        origins with N / G futures each, one origin after the other."""
         there = weights > 0
         log_weights = torch.where(there, weights.clamp(min=TINY).log(), -math.inf)
         logits = torch.where(spare, CLOSED, OPEN).to(points.dtype)
@@ -543,7 +562,8 @@ class Transport(nn.Module):
         points = points * there[..., None]
         for block in self.blocks:
             # A future without any atom has nothing to attend to: its rows are kept finite.
-            heard = torch.where(there.any(dim=1, keepdim=True), log_weights, 0.0)
+            heard = log_weights + F.logsigmoid(logits)
+            heard = torch.where(there.any(dim=1, keepdim=True), heard, 0.0)
             points, change = block(points, heard, seen)
             log_weights = log_weights + change[..., 0]
             logits = logits + change[..., 1]
@@ -551,6 +571,83 @@ class Transport(nn.Module):
         masses = (log_weights + F.logsigmoid(logits)).masked_fill(~there, -math.inf)
         points = points * there[..., None]  # and no gradient through what stood in empty slots
         return Futures(points, masses.softmax(dim=1).nan_to_num(0.0), gates)
+
+
+class AtomReading(nn.Module):
+    """What futures say of the standard events.
+
+    Each atom is assigned softly to the finest codes by the cosine of its event part, and a root
+    takes what its codes take. A root occurs in a future if one of its atoms is it,
+    1 - prod(1 - gate_i pi_ik); its share is sum weight_i pi_ik; it is a headline if its share is
+    among the largest, a surge if it is above the threshold, both softened so that they can be
+    learned. The probability is the mean over futures, smoothed as baselines are. A few atoms tell
+    less than a day of a hundred rows: a logistic calibration, which starts as none, makes up for
+    what is systematic about that.
+    """
+
+    finest: Tensor
+    roots: Tensor
+
+    def __init__(self, config: MeasureConfig) -> None:
+        super().__init__()
+        self.register_buffer("finest", torch.zeros(config.finest, config.event_dimension))
+        self.register_buffer("roots", torch.zeros(config.finest, config.codes))
+        self.temperature = nn.Parameter(torch.zeros(1))
+        self.sharpness = nn.Parameter(torch.zeros(2))
+        self.slope = nn.Parameter(torch.zeros(TARGETS))
+        self.level = nn.Parameter(torch.zeros(TARGETS * config.codes))
+
+    def set_basis(self, finest: Tensor, roots: Tensor) -> None:
+        """The finest codes as points [finest, event dimension], and the root of each, [finest]."""
+        self.finest.copy_(finest)
+        self.roots.copy_(F.one_hot(roots, self.roots.shape[1]))
+
+    def assign(self, points: Tensor) -> Tensor:
+        """pi, [..., codes], summing to 1, of points [..., dimension]."""
+        events = F.normalize(points[..., : self.finest.shape[1]].float(), dim=-1)
+        near = (events @ self.finest.mT / _swiftly(self.temperature, 0.05)).softmax(dim=-1)
+        return near @ self.roots
+
+    def forward(
+        self, futures: Futures, chances: Tensor, thresholds: Tensor, pooled: Tensor
+    ) -> Tensor:
+        """Logits [G, target, codes] of G origins from their futures, one origin after the other,
+        with probabilities `chances` [G, K]; thresholds [G, codes], pooled rates [G, target, codes].
+        """
+        said = self.each(futures, thresholds)
+        number = 1 / chances.detach().square().sum(dim=1).clamp(min=TINY)[:, None, None]
+        mean = torch.einsum("gk,gktc->gtc", chances, said)
+        probabilities = (number * mean + pooled) / (number + 1)
+        level = SWIFT * self.level.view(TARGETS, -1)
+        calibrated = _swiftly(self.slope, 1.0)[:, None] * logits_of(probabilities) + level
+        undefined = thresholds.isnan()
+        surge = calibrated[:, 2].masked_fill(undefined, math.nan)
+        return torch.cat([calibrated[:, :2], surge[:, None]], dim=1)
+
+    def shares(self, futures: Futures, assigned: Tensor) -> Tensor:
+        """Of the roots in each future, [N, codes]. They sum to the probability that it has any atom
+        at all: a future of closed gates is an empty day."""
+        empty = torch.log1p(-futures.gates.clamp(max=1 - LIMIT)).sum(dim=1, keepdim=True)
+        found: Tensor = (futures.weights[..., None] * assigned).sum(dim=1) * -torch.expm1(empty)
+        return found
+
+    def each(self, futures: Futures, thresholds: Tensor) -> Tensor:
+        """What each future says, [G, K, target, codes]."""
+        groups = len(thresholds)
+        assigned = self.assign(futures.points)
+        none = torch.log1p(-(futures.gates[..., None] * assigned).clamp(max=1 - LIMIT))
+        occurs = -torch.expm1(none.sum(dim=1)).unflatten(0, (groups, -1))
+        shares = self.shares(futures, assigned).unflatten(0, (groups, -1))
+        largest = shares.detach().topk(min(HEADLINES + 1, shares.shape[2]), dim=2).values
+        cut = largest[..., -2:].mean(dim=2, keepdim=True).clamp(min=LEAST_HEADLINE)
+        headline = (_swiftly(self.sharpness[0], 100.0) * (shares - cut)).sigmoid()
+        above = shares - thresholds.nan_to_num(1.0)[:, None]
+        surge = (_swiftly(self.sharpness[1], 40.0) * above).sigmoid()
+        return torch.stack([occurs, headline, surge], dim=2)
+
+
+def _swiftly(parameter: Tensor, start: float) -> Tensor:
+    return start * (SWIFT * parameter).exp()
 
 
 # --- the whole ------------------------------------------------------------------------------------
@@ -570,16 +667,24 @@ class MeasureModel(PreTrainedModel):
         self.intensity = Intensity(config)
         self.direct = DirectHead(config)
         self.transport = Transport(config)
+        self.atom_reading = AtomReading(config)
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Modules initialise themselves; output layers stay at zero."""
 
-    def forward(self, past: Past) -> Said:
-        """What comes after each day of the sequences."""
-        batch, days = past.points.shape[:2]
-        clouds = self.day_encoder(past.points.flatten(0, 1), past.weights.flatten(0, 1))
-        states, tokens = self.decoder(clouds.view(batch, days, *clouds.shape[1:]), past)
+    def encode(self, past: Past) -> Tensor:
+        """The clouds of the sequences as tokens, [B, T, q, width]."""
+        clouds: Tensor = self.day_encoder(past.points.flatten(0, 1), past.weights.flatten(0, 1))
+        tokens: Tensor = clouds.unflatten(0, past.points.shape[:2])
+        return tokens
+
+    def forward(self, past: Past, *, last: bool = False, clouds: Tensor | None = None) -> Said:
+        """What comes after each day of the sequences, or after the last one alone. `clouds` are
+        the days' encoded clouds, if they are known already."""
+        states, tokens = self.decoder(self.encode(past) if clouds is None else clouds, past)
+        if last:
+            states, tokens, past = states[:, -1:], tokens[:, -1:], past.last()
         probabilities = self.day_attention(states, past)
         undefined = past.thresholds.isnan()[:, :, None]
         profiles = logits_of(rates(probabilities[:, :, None], past))[:, :, 0]

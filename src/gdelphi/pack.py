@@ -192,7 +192,8 @@ class Pack:
         path = self.folder / f"{name}.bin"
         if path.stat().st_size == 0:
             return np.zeros(0, kind)
-        return np.memmap(path, kind, "r")
+        # Copy-on-write: torch takes no array that is marked read-only, and no file is ever changed.
+        return np.memmap(path, kind, "c")
 
     def _damaged(self, error: Exception) -> MeasuresError:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -260,9 +261,21 @@ class Pack:
         points, weights, _ = self._atoms
         return Measure(points[rows], weights[rows].astype(np.float64))
 
+    def atom_columns(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Points [atom, dim] and weights [atom] of all descriptors, one after the other, and where
+        each begins: that of (day, stream, variant) at (day * streams + stream) * (variants + 1) +
+        variant."""
+        points, weights, _ = self._atoms
+        return points, weights, self._panel["atom_starts"]
+
     def atom_phrases(self, day: int, stream: int, variant: int = 0) -> AtomPhrases:
         """What a descriptor's atoms are called."""
-        slots = self._atoms[2][self._atom_rows(day, stream, variant)]
+        rows = self._atom_rows(day, stream, variant)
+        return self.phrases_at(np.arange(rows.start, rows.stop))
+
+    def phrases_at(self, rows: IntArray) -> AtomPhrases:
+        """What the atoms at rows of `atom_columns` are called."""
+        slots = self._atoms[2][rows]
         if self.facts.layout == "sentence":
             named = [self.keys["sentence"][place] for place in slots[:, 0]]
             first, event, second = (tuple(key[part] for key in named) for part in range(3))

@@ -7,13 +7,18 @@ space is fitted when there is none and then stays: a model learns the points it 
 come later are placed in it; `refit` fits a new one, after which models have to be trained again.
 """
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Final, Protocol
 
+import numpy as np
+
+from gdelphi.basis import fit_basis
 from gdelphi.clouds import Cloud, Clouds, measures_folder
 from gdelphi.config import MeasureSettings, Settings
 from gdelphi.dayfiles import MeasuresError
@@ -24,6 +29,7 @@ from gdelphi.phrases import actor, lineage, sentence, verb
 from gdelphi.profiles import WORLD
 from gdelphi.space import (
     PLACING,
+    Fitted,
     PhraseWeights,
     Points,
     Space,
@@ -33,6 +39,9 @@ from gdelphi.space import (
     weigh_phrases,
 )
 from gdelphi.splits import training_end
+from gdelphi.types import VectorArray
+
+NO_PHRASES: Final = PhraseWeights({}, {}, {}, Fitted("", "", "", 0, 0, 0))
 
 
 class Progress(Protocol):
@@ -144,6 +153,26 @@ def training_phrases(settings: Settings, clouds: Clouds) -> PhraseWeights:
     sentences = settings.measures.layout == "sentence"
     found = weigh_phrases(training_clouds(clouds, until), sentences=sentences)
     return found._replace(fitted=found.fitted._replace(cutoff=until.isoformat()))
+
+
+def finest_codes(settings: Settings, space: Space) -> VectorArray:
+    """The finest codes as points of a space, [finest, event dimensions]: what atoms are projected
+    through. Fitted on training phrases once, and kept."""
+    path = measures_folder(settings) / "basis" / f"{space.fingerprint}.npy"
+    with suppress(FileNotFoundError):
+        kept: VectorArray = np.load(path)
+        return kept
+    points = Points(space, open_cache(settings))
+    if space.settings.layout == "slots":
+        phrases = NO_PHRASES  # a slot's verb is the code's own, whoever acts
+    else:
+        phrases = training_phrases(settings, Clouds(measures_folder(settings)))
+    found = fit_basis(points, phrases, "full").finest
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.npy")
+    np.save(beside, found)
+    beside.replace(path)
+    return found
 
 
 def _fit(settings: Settings, clouds: Clouds, cache: EmbeddingCache) -> Space:

@@ -23,13 +23,16 @@ from torch import Tensor
 
 from gdelphi.batches import Batch
 from gdelphi.checkpoint import Record, Tensors, TrainingError
-from gdelphi.config import TrainSettings
+from gdelphi.config_train import TrainSettings
 from gdelphi.errors import ConfigError
-from gdelphi.evaluation import evaluate
+from gdelphi.evaluation import Imagination, evaluate
+from gdelphi.futures import AtomTable, Drawing
 from gdelphi.ground import Ground
-from gdelphi.losses import LossWeights, training_loss
+from gdelphi.losses import FutureSettings, LossWeights, training_loss
 from gdelphi.model import MeasureModel
 
+EVALUATED: Final = 32  # futures of a day, on
+EVALUATED_EVERY: Final = 5  # each fifth day of validation A: they take long
 FAR_ABOVE: Final = 3.0
 FOR_STEPS: Final = 50
 """a loss so many times the lowest, for so many steps, is divergence"""
@@ -62,11 +65,19 @@ class Run:
         self.settings = ground.settings.train
         self.share = self._share()
         torch.manual_seed(self.settings.seed)
-        self.model = MeasureModel(ground.config).to(accelerator.device)
+        self.model = ground.model().to(accelerator.device)
         self.mean = deepcopy(self.model).eval()
         """the running mean of weights: what is evaluated and kept"""
         self.best = _copied(self.mean)
         self.maker = ground.maker(accelerator.device)
+        self.table = AtomTable(ground.outlook.pack, accelerator.device)
+        self.futures = FutureSettings(
+            origins=self.settings.origins,
+            number=self.settings.futures,
+            spares=self.settings.spare_atoms,
+            reach=self.settings.futures_reach,
+            root=self.settings.energy_root,
+        )
         self.optimizer = _optimizer(self.model, self.settings)
         self.record = Record()
         context = ground.settings.sequences.context_days
@@ -74,6 +85,8 @@ class Run:
             profiles=self.settings.profiles_weight,
             direct=self.settings.direct_weight,
             rows=self.settings.rows_weight,
+            atoms=self.settings.atoms_weight,
+            energy=self.settings.energy_weight,
             burn_in=min(LossWeights().burn_in, context - 1),
         )
 
@@ -101,7 +114,9 @@ class Run:
         torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> 1))
         self.optimizer.zero_grad()
         with self.accelerator.autocast():
-            loss = training_loss(self.model, batch, self.weights)
+            loss = training_loss(
+                self.model, batch, self.weights, table=self.table, futures=self.futures
+            )
         self.accelerator.backward(loss.total)
         said = self._together({"loss": loss.total.detach(), **loss.parts})
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
@@ -152,7 +167,12 @@ class Run:
         """Judge the mean of weights on validation A; whether it is the best so far."""
         said: dict[str, Any] = {"step": self.record.step, "score": 0.0}
         if self.accelerator.is_main_process:
-            said |= evaluate(self.mean, self.maker, self.ground.outlook, self.ground.choice).said()
+            drawing = Drawing(EVALUATED, self.settings.slots, self.settings.spare_atoms)
+            imagination = Imagination(self.table, drawing, every=EVALUATED_EVERY)
+            said |= evaluate(
+                self.mean, self.maker, self.ground.outlook, self.ground.choice,
+                imagination=imagination,
+            ).said()  # fmt: skip
         score = self._from_main(said["score"])
         self.record.history.append({**said, "score": score})
         better = self.record.best_score is None or score < self.record.best_score

@@ -213,7 +213,10 @@ class Store:
             config["temp_directory"] = str(self.path.with_name(self.path.name + ".tmp"))
             config["preserve_insertion_order"] = False  # rows have ids: their order says nothing
             config["max_vacuum_tasks"] = 0  # see Connection.compact
-        return duckdb.connect(str(self.path), read_only=read_only, config=config)
+        connection = duckdb.connect(str(self.path), read_only=read_only, config=config)
+        # A process that multiprocessing has started looks interactive to DuckDB, which then draws.
+        connection.execute("SET enable_progress_bar = false")
+        return connection
 
     def _announce(self) -> IO[bytes] | None:
         try:

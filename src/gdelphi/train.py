@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from gdelphi.batches import Batch
 from gdelphi.checkpoint import CheckpointFolder, TrainingError
-from gdelphi.config import Settings, TrainSettings
+from gdelphi.config import Settings
+from gdelphi.config_train import TrainSettings
 from gdelphi.ground import Ground, accelerator_for, prepare
 from gdelphi.run import Run, wait_for_all
 

@@ -1,0 +1,317 @@
+"""The desk: everything that forecasts are made from, loaded once, and the making of them.
+
+    model + days up to the origin -> members -> what is published -> futures that agree with it
+
+A desk answers for the streams that its model was trained with. All that it says about an origin is
+a function of the days up to it, the model's folder and the seed.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gdelphi.atoms import atom_rule, name_atoms
+from gdelphi.cameo import Level
+from gdelphi.checkpoint import load_checkpoint
+from gdelphi.clouds import Coded, measures_folder
+from gdelphi.config import MeasureSettings, Settings
+from gdelphi.members import members
+from gdelphi.outlook import read_outlook
+from gdelphi.pack import Pack
+from gdelphi.packing import OnPacked, pack_days
+from gdelphi.prediction import BriefAtom, Phrase, Prediction, StreamFutures
+from gdelphi.profiles import Profiles, occurs_of, read_profiles, shares_of
+from gdelphi.publish import Levels, Publisher, coherent, fit_publisher
+from gdelphi.quantise import quantise_adaptively
+from gdelphi.sample import FURTHEST, Sampled, Sampler
+from gdelphi.sequences import Sequences
+from gdelphi.space import load_space
+from gdelphi.splits import Part
+from gdelphi.tilt import tilt
+from gdelphi.types import FloatArray, Forecast, ForecastError, IntArray, Measure
+
+LEVELS: Final[tuple[Level, ...]] = ("root", "base", "full")
+FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
+FINE_TUNING: Final = 60  # days of validation B that their combination is fitted on, at most
+BEFORE: Final = 365  # days before validation B that the stack learns from, the last ones
+ROUGH_FUTURES: Final = 16  # with which combinations beyond tomorrow are fitted,
+ROUGH_EVERY: Final = 3  # on each third day of validation B
+ROUGH_KEPT: Final = 256
+BRIEF_POINTS: Final = 400  # atoms of all futures that the expected day is made from, at most
+
+
+class Desk:
+    """A model at work on a store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        number: int = 100,
+        seed: int = 0,
+        on_packed: OnPacked | None = None,
+    ) -> None:
+        self.folder = folder
+        self._checkpoint = load_checkpoint(folder)
+        self.training = self._checkpoint.training
+        streams = tuple(self.training["origin"]["pack"]["streams"])
+        self.settings = settings.model_copy(
+            update={"sequences": settings.sequences.model_copy(update={"only": streams})}
+        )
+        space = load_space(measures_folder(settings) / "space")
+        packed = pack_days(self.settings, space, on_day=on_packed)
+        self.pack = Pack(packed.folder)
+        self.sequences = Sequences(self.pack, self.settings)
+        self.sampler = Sampler(self._checkpoint, read_outlook(self.pack), number=number, seed=seed)
+        self._histories: dict[Level, Profiles] = {}
+        self._publishers: dict[tuple[Level, int], Publisher] = {}
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.pack.facts.streams
+
+    # What forecasts are made with.
+
+    def history(self, level: Level, since: date | None = None) -> Profiles:
+        """The days of a level since a day, or all of them."""
+        since = max(since or self.pack.first_day, self.pack.first_day)
+        known = self._histories.get(level)
+        if known is None or known.days[0] > since:
+            last = self.sampler.last_day
+            known = read_profiles(self.settings, level, self.streams, since=since, until=last)
+            self._histories[level] = known
+        return known
+
+    def known_at(self, level: Level, origin: date) -> Profiles:
+        """The days of a level that a forecast at an origin looks back on: all of the roots', the
+        last FINE_DAYS of bases and codes. It ends with the origin."""
+        since = self.pack.first_day
+        if level != "root":
+            since = max(since, origin - timedelta(days=FINE_DAYS - 1))
+        history = self.history(level, since)
+        return history if level == "root" else _cut(history, since, origin)
+
+    def target_days(self, part: Part) -> list[date]:
+        """The days of a part of the split that can be targets."""
+        return [self.sequences.day(int(number)) for number in self.sequences.targets(part)]
+
+    def publisher(self, level: Level, horizon: int = 1) -> Publisher:
+        """What is published at a level; `calibrate` makes it."""
+        if (level, horizon) not in self._publishers:
+            readings = members(self.sampler, self.streams, level)
+            path = self._path(level, horizon)
+            self._publishers[level, horizon] = Publisher.load(path, readings, self.weights)
+        return self._publishers[level, horizon]
+
+    @cached_property
+    def weights(self) -> str:
+        """Digest of the model's weights: what was fitted to others does not fit."""
+        return hashlib.sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()[:16]
+
+    def _path(self, level: Level, horizon: int = 1) -> Path:
+        further = f"-{horizon}" if horizon > 1 else ""
+        return self.folder / f"published-{level}{further}.json"
+
+    def calibrated(self, horizon: int = 1) -> bool:
+        """Whether what is published has been fitted."""
+        return all(self._path(level, horizon).exists() for level in LEVELS)
+
+    @cached_property
+    def _rough(self) -> Sampler:
+        """Fewer futures, for fitting beyond tomorrow: many origins, each with its roll-out."""
+        return Sampler(
+            self._checkpoint, self.sampler.outlook, number=ROUGH_FUTURES, furthest=FURTHEST,
+            kept=ROUGH_KEPT,
+        )  # fmt: skip
+
+    def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
+        """Fit what is published at a level on validation B, and keep it beside the model."""
+        tuning = self.target_days("tuning")
+        before = [day for part in ("train", "choice") for day in self.target_days(part)]
+        before = before[-BEFORE:]
+        if level != "root":
+            tuning = tuning[-FINE_TUNING:]
+            before = before[-FINE_TUNING:]
+        if not before or not tuning:
+            raise ForecastError(
+                "no days to fit what is published on: training, validation A and B need known "
+                "days (split.*)"
+            )
+        if horizon > 1:
+            tuning, before = tuning[::ROUGH_EVERY], before[-FINE_TUNING:]
+        since = None if level == "root" else before[0] - timedelta(days=FINE_DAYS)
+        history = self.history(level, since)
+        sampler = self.sampler if horizon == 1 else self._rough
+        readings = members(sampler, self.streams, level)
+        fitted = fit_publisher(
+            level, history, readings, before=before, tuning=tuning, horizon=horizon
+        )
+        fitted.save(self._path(level, horizon), self.weights)
+        self._publishers.pop((level, horizon), None)
+        return self.publisher(level, horizon)
+
+    # Forecasts.
+
+    def predict(
+        self,
+        origin: date,
+        streams: Sequence[str] | None = None,
+        *,
+        horizon: int = 1,
+        partial: bool = False,
+    ) -> list[Prediction]:
+        """What is published about a day after an origin, for some streams or all."""
+        asked = tuple(streams) if streams else self.streams
+        strange = [stream for stream in asked if stream not in self.streams]
+        if strange:
+            raise ForecastError(
+                f"the model in {self.folder} does not know {', '.join(strange)}: it was trained "
+                f"with {', '.join(self.streams)}"
+            )
+        made = _Made(self, origin, horizon)
+        return [made.prediction(self.streams.index(each), partial=partial) for each in asked]
+
+
+class _Made:
+    """Everything at one origin, for all streams."""
+
+    def __init__(self, desk: Desk, origin: date, horizon: int) -> None:
+        self.desk, self.origin, self.horizon = desk, origin, horizon
+        self.sampled: Sampled = desk.sampler.at(origin, horizon)
+        self.histories = {level: desk.known_at(level, origin) for level in LEVELS}
+        self.publishers = {level: desk.publisher(level, horizon) for level in LEVELS}
+        self.published = {
+            level: publisher.forecast(self.histories[level], origin, horizon)
+            for level, publisher in self.publishers.items()
+        }
+        self.members = {
+            level: {
+                member.name: member.forecast(self.histories[level], origin, horizon)
+                for member in [*publisher.combined.members, publisher.stack]
+            }
+            for level, publisher in self.publishers.items()
+        }
+        self.contributions = {
+            level: publisher.combined.contributions(self.histories[level], origin, horizon)
+            for level, publisher in self.publishers.items()
+        }
+
+    def prediction(self, place: int, *, partial: bool) -> Prediction:
+        futures = self._futures(place, self.published["root"][place].occurs)
+        weights = futures.tilted.weights
+        levels = Levels(
+            *(
+                replace(
+                    self.published[level][place],
+                    share_samples=self._shares(level, place),
+                    share_weights=weights,
+                )
+                for level in LEVELS
+            )
+        )
+        return Prediction(
+            stream=self.desk.streams[place],
+            origin=self.origin,
+            horizon=self.horizon,
+            partial=partial,
+            levels=coherent(levels),
+            members={
+                level: {name: said[place] for name, said in of_level.items()}
+                for level, of_level in self.members.items()
+            },
+            contributions={
+                level: {target: values[place] for target, values in of_level.items()}
+                for level, of_level in self.contributions.items()
+            },
+            features={level: each.combined.features() for level, each in self.publishers.items()},
+            published={
+                level: {target: choice.published for target, choice in each.choices.items()}
+                for level, each in self.publishers.items()
+            },
+            futures=futures,
+            brief=brief_of(futures, self.desk.settings.measures),
+        )
+
+    def _drawn_days(self, place: int, level: Level) -> IntArray:
+        """Positions in a level's history of the days that futures were drawn from, [K]."""
+        first = (self.histories[level].days[0] - self.desk.pack.first_day).days
+        found: IntArray = self.sampled.futures.days[place] - first
+        return found
+
+    def _shares(self, level: Level, place: int) -> FloatArray:
+        """Of the days that futures were drawn from, [K, code]."""
+        history = self.histories[level]
+        return shares_of(history.weights[place, self._drawn_days(place, level)])
+
+    def _futures(self, place: int, wanted: FloatArray) -> StreamFutures:
+        return stream_futures(self.desk, self.sampled, place, self.histories["root"], wanted)
+
+
+def stream_futures(
+    desk: Desk, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
+) -> StreamFutures:
+    """The futures of the stream at a place, tilted to the wanted probabilities of the roots; the
+    history is that of the roots."""
+    drawn = sampled.futures
+    first = (history.days[0] - desk.pack.first_day).days
+    happens = occurs_of(history.counts[place, drawn.days[place] - first])
+    number = len(happens)
+    rows, named = np.unique(drawn.rows[place], return_inverse=True)
+    called = desk.pack.phrases_at(rows)
+    return StreamFutures(
+        days=tuple(desk.sequences.day(int(day)) for day in drawn.days[place]),
+        points=drawn.points[place],
+        weights=drawn.weights[place],
+        gates=drawn.gates[place],
+        spare=drawn.spare[place],
+        phrases=tuple(Phrase(*each) for each in zip(*called, strict=True)),
+        named=named.reshape(drawn.rows[place].shape),
+        happens=happens,
+        tilted=tilt(happens, wanted, np.full(number, 1 / number)),
+        seed=desk.sampler.seed,
+    )
+
+
+def brief_of(futures: StreamFutures, measures: MeasureSettings) -> tuple[BriefAtom, ...]:
+    """The few-atom summary of the mean of the futures."""
+    masses = (futures.tilted.weights[:, None] * futures.weights).ravel()
+    kept = np.argsort(-masses, kind="stable")[:BRIEF_POINTS]
+    kept = kept[masses[kept] > 0]
+    if not len(kept):
+        return ()
+    points = futures.points.reshape(len(masses), -1)[kept]
+    measure = Measure(points, masses[kept] / masses[kept].sum())
+    found = quantise_adaptively(measure, atom_rule(measures))
+    named = futures.named.ravel()[kept]
+    codes = Coded(tuple(phrase.code for phrase in futures.phrases), named)
+    chosen = name_atoms(codes, measure, found)
+    return tuple(
+        BriefAtom(futures.phrases[named[point]], float(weight))
+        for point, weight in zip(chosen, found.weights, strict=True)
+    )
+
+
+def _cut(history: Profiles, since: date, until: date) -> Profiles:
+    """The days of a history from one to another."""
+    first = (since - history.days[0]).days
+    days = slice(first, (until - history.days[0]).days + 1)
+    return replace(
+        history,
+        days=history.days[days],
+        counts=history.counts[:, days],
+        weights=history.weights[:, days],
+        volume=history.volume[:, days],
+        present=history.present[days],
+    )
+
+
+def forecast_of(predictions: Sequence[Prediction], level: Level) -> list[Forecast]:
+    """The published forecasts of a level."""
+    return [prediction.level(level) for prediction in predictions]

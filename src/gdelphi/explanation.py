@@ -1,0 +1,100 @@
+"""What an explanation holds: a published number, and every step back to the reports behind it.
+
+Plain objects of numbers and words, which the command line shows and JSON keeps; `explain` makes
+them.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from gdelphi.arguments import Kind
+from gdelphi.cameo import Level
+from gdelphi.reconstruct import Candidate
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one feature adds to the logit; nothing where it takes no part."""
+
+    name: str
+    probability: float | None
+    """of a member"""
+    adds: float | None
+
+
+@dataclass(frozen=True)
+class TargetExplained:
+    """One published probability, and where it comes from."""
+
+    target: str
+    published: float | None
+    """None: undefined"""
+    which: str
+    """combined or stack"""
+    stack: float | None
+    came: tuple[float | None, ...]
+    """share of the known days among the last 30 and 365 on which it came"""
+    parts: tuple[Part, ...]
+    """members by size, then day of the week, volume of news and intercept"""
+    logit: float | None
+    """the sum of the parts"""
+    held: bool
+    """lowered to the probability of the code's parent"""
+
+
+@dataclass(frozen=True)
+class DrawnDay:
+    """A past day on which the event came, and the futures drawn from it."""
+
+    day: date
+    futures: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class AtomExplained:
+    """An atom of such futures that is near to the event."""
+
+    phrase: str
+    code: str
+    cosine: float
+    """with the event, after transport"""
+    weight: float
+    """expected share of the day"""
+    futures: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """A row of the store on one of those days."""
+
+    day: date
+    event_id: int
+    phrase: str
+    place: str | None
+    mentions: int
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that stands behind the probabilities of one event."""
+
+    stream: str
+    name: str
+    origin: date
+    target_day: date
+    partial: bool
+    level: Level
+    code: str
+    label: str
+    targets: tuple[TargetExplained, ...]
+    futures: int
+    having: int
+    """futures whose drawn day has the event"""
+    having_weight: float
+    days: tuple[DrawnDay, ...]
+    atoms: tuple[AtomExplained, ...]
+    reports: tuple[Report, ...]
+    arguments: dict[Kind, tuple[Candidate, ...]]
+    """who, to whom, where, if it happens"""

@@ -1,0 +1,253 @@
+"""The honest judge: rolling origins over days that nothing was fitted on.
+
+    days -> at each origin everybody is asked -> Parquet files -> tables
+
+A day that took part in fitting anything (weights, early stopping, combination) is refused unless
+asked for by name, and then the result says so. What was fitted on what is read from the model's own
+records, not from the settings alone: those may have changed since. Origins are independent of each
+other and shared among processes; each writes its own files, so a run can be killed anywhere and
+goes on. Nothing of what is written depends on how many processes there were.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from gdelphi import __version__
+from gdelphi.backtest import training_rates
+from gdelphi.config import Settings
+from gdelphi.desk import LEVELS, Desk
+from gdelphi.judge_day import Asked, Bench, cell_columns
+from gdelphi.judge_files import BacktestFolder, JudgeError
+from gdelphi.judge_scores import summarise
+from gdelphi.splits import PARTS
+from gdelphi.types import TARGETS
+from gdelphi.workers import share
+
+FORMAT: Final = 1
+RATE_DAYS: Final = 365  # training days that tell active cells at the finer levels, the last ones
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to judge."""
+
+    model: Path
+    out: Path
+    since: date | None = None
+    """first target day; None: the first that nothing was fitted on"""
+    until: date | None = None
+    """last target day; None: the last that is known"""
+    every: int = 1
+    """days from one target day to the next"""
+    asked: Asked = field(default_factory=Asked)
+    allow_fitted: bool = False
+    processes: int | None = None
+
+
+class Progress(Protocol):
+    """Is told how far a backtest is."""
+
+    def step(self, what: str) -> None: ...
+
+    def day_done(self, done: int, total: int) -> None: ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def step(self, what: str) -> None:
+        pass
+
+    def day_done(self, done: int, total: int) -> None:
+        pass
+
+
+def judge(settings: Settings, request: Request, progress: Progress | None = None) -> dict[str, Any]:
+    """Ask everybody at all origins that are not done yet, and make the tables."""
+    progress = progress or Silent()
+    folder = BacktestFolder(request.out)
+    with folder.alone(), _one_thread():
+        progress.step("loading the model")
+        desk = _desk(settings, request)
+        _calibrate(desk, request, progress)
+        days = days_to_judge(desk, request)
+        bench = Bench(desk.settings, desk, request.asked)
+        folder.begin(_origin(desk, bench, request), _about(desk))
+        if not folder.has_cells:
+            folder.write_cells(_cells(desk, request.asked))
+        missing = [day for day in days if not folder.done(day)]
+        work = _Work(settings, request, bench)
+        done = len(days) - len(missing)
+        progress.day_done(done, len(days))
+        for _ in share(work, missing, portion=1, processes=request.processes):
+            done += 1
+            progress.day_done(done, len(days))
+        progress.step("making the tables")
+        return summarise_folder(request.out)
+
+
+def summarise_folder(out: Path) -> dict[str, Any]:
+    """Make the tables anew from the files of a backtest, and keep them in summary.json."""
+    folder = BacktestFolder(out)
+    summary = summarise(folder)
+    folder.write_summary(summary)
+    return summary
+
+
+class _Work:
+    """What a process does with a day. The bench stays behind when this is sent to another one."""
+
+    def __init__(self, settings: Settings, request: Request, bench: Bench | None = None) -> None:
+        self.settings, self.request = settings, request
+        self._bench = bench
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bench": None}
+
+    def do(self, day: date) -> date:
+        if self._bench is None:
+            torch.set_num_threads(1)
+            desk = _desk(self.settings, self.request)
+            self._bench = Bench(desk.settings, desk, self.request.asked)
+        BacktestFolder(self.request.out).write_day(day, self._bench.day(day))
+        return day
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Of torch: sums must not depend on the number of threads, and processes share the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _desk(settings: Settings, request: Request) -> Desk:
+    asked = request.asked
+    return Desk(settings, request.model, number=asked.futures, seed=asked.seed)
+
+
+def _calibrate(desk: Desk, request: Request, progress: Progress) -> None:
+    """Fit what is published at the levels that are needed, where that has not been done."""
+    for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
+        if not (desk.folder / f"published-{level}.json").exists():
+            progress.step(f"fitting what is published at level {level}")
+            desk.calibrate(level)
+
+
+# --- days -----------------------------------------------------------------------------------------
+
+
+def days_to_judge(desk: Desk, request: Request) -> list[date]:
+    """The target days of a request: known ones, with enough days before them."""
+    if request.every < 1:
+        raise JudgeError(f"every {request.every} days: it is a number from 1 on")
+    allowed = first_allowed(desk, request)
+    since = request.since or allowed
+    if since < allowed and not request.allow_fitted:
+        raise JudgeError(
+            f"{since} and later days took part in fitting: the first day that may be judged is "
+            f"{allowed}. Take --from {allowed}, or --allow-fitted for a result that is labelled so"
+        )
+    until = request.until or desk.sampler.last_day
+    known = [day for day in _known_days(desk) if since <= day <= until]
+    days = known[:: request.every]
+    if not days:
+        raise JudgeError(
+            f"no known day between {since} and {until}: measures reach to {desk.sampler.last_day}"
+        )
+    return days
+
+
+def _known_days(desk: Desk) -> list[date]:
+    """Present days with a whole context before them, whatever part of the split they are in."""
+    first = desk.settings.sequences.context_days
+    present = np.flatnonzero(desk.pack.present)
+    return [desk.sequences.day(int(number)) for number in present if number >= first]
+
+
+def first_allowed(desk: Desk, request: Request) -> date:
+    """The first target day after all that anything was fitted on."""
+    ends = [date.fromisoformat(days[-1]) for days in fitted_days(desk, request).values() if days]
+    return max(desk.sequences.splits.test[0], max(ends) + timedelta(days=1))
+
+
+def fitted_days(desk: Desk, request: Request) -> dict[str, list[str]]:
+    """First and last day of what was fitted on days: by the model's records, and by the split."""
+    recorded = desk.training["origin"].get("split", {})
+    found = {part: list(days) for part, days in recorded.items()}
+    for part in PARTS[:-1]:
+        found.setdefault(part, [day.isoformat() for day in desk.sequences.splits.days(part)])
+    for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
+        fitted = desk.publisher(level).fitted
+        found[f"published {level}"] = [day.isoformat() for day in fitted or ()]
+    return found
+
+
+# --- what is judged -------------------------------------------------------------------------------
+
+
+def _origin(desk: Desk, bench: Bench, request: Request) -> dict[str, Any]:
+    """What makes one backtest another; the days are not among it."""
+    asked = request.asked
+    files = [f"published-{level}.json" for level in LEVELS[: LEVELS.index(asked.level) + 1]]
+    facts = desk.pack.facts
+    return {
+        "format": FORMAT,
+        "model": {name: _digest(desk.folder / name) for name in ("model.safetensors", *files)},
+        "data": facts.data,
+        "space": facts.space,
+        "streams": list(facts.streams),
+        "asked": {
+            **asdict(asked),
+            "forecasters": list(bench.names),
+            "world": None if asked.world is None else _digest_of_world(asked.world),
+        },
+        "fitted": fitted_days(desk, request),
+        "first_allowed": first_allowed(desk, request).isoformat(),
+    }
+
+
+def _about(desk: Desk) -> dict[str, Any]:
+    """What may differ from run to run of the same backtest."""
+    return {
+        "gdelphi": __version__,
+        "model": str(desk.folder),
+        "store": str(desk.settings.store),
+    }
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _digest_of_world(folder: Path) -> str:
+    files = sorted(path for path in (folder / "truth").rglob("*") if path.is_file())
+    if not files:
+        raise JudgeError(f"{folder} has no truth/: give the archive of a simulated world")
+    return hashlib.sha256("".join(map(_digest, files)).encode()).hexdigest()[:16]
+
+
+def _cells(desk: Desk, asked: Asked) -> pa.Table:
+    """Training rates of all cells: they tell which are active."""
+    days = desk.target_days("train")
+    if asked.level != "root":
+        days = days[-RATE_DAYS:]
+    if not days:
+        raise JudgeError("no training day has a whole context before it: see split.*")
+    history = desk.history(asked.level, days[0] - timedelta(days=RATE_DAYS))
+    rates: Mapping[str, Any] = training_rates(history, days)
+    values = np.stack([rates[target] for target in TARGETS], axis=-1).ravel()
+    columns = cell_columns(history.streams, history.codes)
+    return pa.table({**columns, "training_rate": pa.array(values)})

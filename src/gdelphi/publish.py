@@ -1,0 +1,220 @@
+"""What is published: the combination of all members where it has earned it, else the stack.
+
+The combination is fitted on validation B. Whether it is better than the stack is decided there too,
+for each target: a block of days is answered by a combination fitted on the other blocks, so that no
+day judges what was fitted on it, and the stack by one that was fitted before. The days on which
+forecasts are judged take no part in any of this.
+
+Levels are made coherent at the end: a code cannot be likelier than what it is a kind of. That holds
+for *occurs*; a headline among 290 codes need not belong to a headline among 20.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.cameo import Level
+from gdelphi.combine import Lesson, Stack, default_stack
+from gdelphi.phrases import lineage
+from gdelphi.scores import brier
+from gdelphi.types import (
+    TARGETS,
+    FloatArray,
+    Forecast,
+    Forecaster,
+    ForecastError,
+    History,
+)
+
+BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
+PUBLISHED: Final = "published"
+COMBINED: Final = "combined"
+SHARES_OF: Final = "profiles"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a target came to be published as it is. Brier scores on validation B."""
+
+    published: str
+    combined: float
+    stack: float
+    cells: int
+
+
+@dataclass(frozen=True, eq=False)
+class Publisher:
+    """A forecaster: what is published at one level."""
+
+    level: Level
+    combined: Stack
+    stack: Stack
+    choices: Mapping[str, Choice]
+    name: str = PUBLISHED
+    fitted: tuple[date, date] | None = None
+    """first and last target day that any of it was fitted on"""
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        """Forecasts for each stream of the history."""
+        said = {COMBINED: self.combined.forecast(history, origin, horizon)}
+        said["stack"] = self.stack.forecast(history, origin, horizon)
+        shares = self._shares(history, origin, horizon)
+        chosen = {target: said[self.choices[target].published] for target in TARGETS}
+        return [
+            replace(
+                each,
+                forecaster=self.name,
+                occurs=chosen["occurs"][number].occurs,
+                headline=chosen["headline"][number].headline,
+                surge=chosen["surge"][number].surge,
+            )
+            for number, each in enumerate(shares)
+        ]
+
+    def _shares(self, history: History, origin: date, horizon: int) -> list[Forecast]:
+        for member in self.combined.members:
+            if member.name == SHARES_OF:
+                return member.forecast(history, origin, horizon)
+        return self.combined.forecast(history, origin, horizon)
+
+    def save(self, path: Path, model: str = "") -> None:
+        """Write it as JSON: coefficients and choices, and of which model they speak."""
+        said = {
+            "model": model,
+            "level": self.level,
+            "members": [member.name for member in self.combined.members],
+            "combined": self.combined.coefficients(),
+            "stack": self.stack.coefficients(),
+            "choices": {target: asdict(choice) for target, choice in self.choices.items()},
+            "fitted": [day.isoformat() for day in self.fitted or ()],
+        }
+        path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path, readings: Sequence[Forecaster], model: str = "") -> "Publisher":
+        """A saved publisher over the same readings of the same model, in the same order."""
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+            choices = {target: Choice(**said["choices"][target]) for target in TARGETS}
+            level, names, spoken_of = said["level"], said["members"], said["model"]
+            days = [date.fromisoformat(day) for day in said.get("fitted", ())]
+            bar = replace(default_stack(), fitted=said["stack"])
+            combined = replace(_combination(readings), fitted=said["combined"])
+        except FileNotFoundError:
+            raise ForecastError(f"no {path}: `gdelphi calibrate` makes it") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ForecastError(
+                f"{path} cannot be read ({error}): make it again with `gdelphi calibrate`"
+            ) from None
+        if spoken_of != model:
+            raise ForecastError(
+                f"{path} was fitted to another model: make it again with `gdelphi calibrate`"
+            )
+        given = [member.name for member in combined.members]
+        if names != given:
+            raise ForecastError(
+                f"{path} combines {', '.join(names)}, not {', '.join(given)}: make it again with "
+                "`gdelphi calibrate`"
+            )
+        return cls(level, combined, bar, choices, fitted=(days[0], days[-1]) if days else None)
+
+
+def _combination(readings: Sequence[Forecaster]) -> Stack:
+    return Stack([*default_stack().members, *readings], name=COMBINED)
+
+
+def fit_publisher(
+    level: Level,
+    history: History,
+    readings: Sequence[Forecaster],
+    *,
+    before: Sequence[date],
+    tuning: Sequence[date],
+    horizon: int = 1,
+) -> Publisher:
+    """Fit on validation B (`tuning`); the stack also learns from the days before it."""
+    combination, bar = _combination(readings), default_stack()
+    earlier = bar.lessons(history, before, horizon)
+    lessons = combination.lessons(history, tuning, horizon)
+    if len(lessons) < BLOCKS:
+        raise ForecastError(
+            f"{len(lessons)} present days of validation B are too few to fit on: give it more by "
+            "split.tuning or split.tuning_until"
+        )
+    plain = [_only(bar, combination, lesson) for lesson in lessons]
+    stack_before = bar.fit_lessons(earlier)
+    return Publisher(
+        level,
+        combination.fit_lessons(lessons),
+        bar.fit_lessons([*earlier, *plain]),
+        _choices(combination, stack_before, lessons, plain),
+        fitted=(min([*before, *tuning]), max([*before, *tuning])),
+    )
+
+
+def _only(bar: Stack, combination: Stack, lesson: Lesson) -> Lesson:
+    """A lesson of the combination with the columns of the stack alone."""
+    names = combination.features()
+    columns = [names.index(name) for name in bar.features()]
+    return lesson._replace(
+        said={target: matrix[:, columns] for target, matrix in lesson.said.items()}
+    )
+
+
+def _choices(
+    combination: Stack, stack: Stack, lessons: Sequence[Lesson], plain: Sequence[Lesson]
+) -> dict[str, Choice]:
+    answers: list[Stack] = []
+    edges = np.linspace(0, len(lessons), BLOCKS + 1).round().astype(int).tolist()
+    for first, last in pairwise(edges):
+        fitted = combination.fit_lessons([*lessons[:first], *lessons[last:]])
+        answers += [fitted] * (last - first)
+    chosen = {}
+    for target in TARGETS:
+        asked = zip(answers, lessons, strict=True)
+        errors = np.concatenate([_errors(fitted, lesson, target) for fitted, lesson in asked])
+        others = np.concatenate([_errors(stack, lesson, target) for lesson in plain])
+        chosen[target] = _choose(errors, others)
+    return chosen
+
+
+def _choose(errors: FloatArray, others: FloatArray) -> Choice:
+    known = ~(np.isnan(errors) | np.isnan(others))
+    if not known.any():
+        return Choice("stack", float("nan"), float("nan"), 0)
+    mine, bar = float(errors[known].mean()), float(others[known].mean())
+    return Choice(COMBINED if mine < bar else "stack", mine, bar, int(known.sum()))
+
+
+def _errors(stack: Stack, lesson: Lesson, target: str) -> FloatArray:
+    return brier(stack.answer(lesson, target), lesson.came[target].ravel())
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+class Levels(NamedTuple):
+    """Forecasts of one stream at the three levels."""
+
+    root: Forecast
+    base: Forecast
+    full: Forecast
+
+
+def coherent(levels: Levels) -> Levels:
+    """The same with P(child occurs) <= P(parent occurs)."""
+    base = below(levels.base, levels.root, "root")
+    return Levels(levels.root, base, below(levels.full, base, "base"))
+
+
+def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
+    """Children no likelier to occur than their parents, which are of the level."""
+    place = {code: number for number, code in enumerate(parents.codes)}
+    above = [place[getattr(lineage(code), level)] for code in children.codes]
+    return replace(children, occurs=np.minimum(children.occurs, parents.occurs[above]))

@@ -1,0 +1,227 @@
+"""What is published: chosen on validation B by answers that were not fitted on it."""
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gdelphi.combine import default_stack, expit
+from gdelphi.phrases import lineage
+from gdelphi.profiles import Profiles, standard_events
+from gdelphi.publish import (
+    BLOCKS,
+    Levels,
+    Publisher,
+    coherent,
+    fit_publisher,
+)
+from gdelphi.scores import brier
+from gdelphi.types import TARGETS, FloatArray, Forecast, ForecastError, make_forecast
+from test_combine import DAYS, Told, changing_world
+from test_profiles import day_number
+
+BEFORE = [day_number(number) for number in range(40, 100)]
+TUNING = [day_number(number) for number in range(100, 124)]
+ORIGIN = day_number(130)
+
+
+def noise(seed: int) -> Told:
+    """A reading that knows nothing."""
+    random = np.random.default_rng(seed)
+    return Told(expit(random.normal(0, 1.5, size=(8, DAYS, 10))), name=f"noise {seed}")
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Profiles, FloatArray]:
+    return changing_world()
+
+
+@pytest.fixture(scope="module")
+def published(world: tuple[Profiles, FloatArray]) -> Publisher:
+    """With the truth about *occurs* as a reading."""
+    history, truth = world
+    return fit_publisher("root", history, [Told(truth)], before=BEFORE, tuning=TUNING)
+
+
+def test_readings_that_know_more_are_published(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    choice = published.choices["occurs"]
+    assert choice.published == "combined"
+    assert choice.combined < 0.8 * choice.stack
+    said = published.forecast(world[0], ORIGIN)
+    combined = published.combined.forecast(world[0], ORIGIN)
+    for one, other in zip(said, combined, strict=True):
+        assert one.forecaster == "published"
+        np.testing.assert_array_equal(one.occurs, other.occurs)
+
+
+def test_a_combination_that_is_better_only_on_its_own_days_is_not_published(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    history, _ = world
+    readings = [noise(seed) for seed in range(100, 112)]
+    found = fit_publisher("root", history, readings, before=BEFORE, tuning=TUNING[:6])
+    lessons = found.combined.lessons(history, TUNING[:6])
+    own = np.mean(
+        [brier(found.combined.answer(each, "occurs"), each.came["occurs"].ravel()).mean()
+         for each in lessons]
+    )  # fmt: skip
+    choice = found.choices["occurs"]
+    assert own < choice.stack < choice.combined
+    assert choice.published == "stack"
+    said, bar = found.forecast(history, ORIGIN)[3], found.stack.forecast(history, ORIGIN)[3]
+    np.testing.assert_array_equal(said.occurs, bar.occurs)
+
+
+def test_each_day_is_answered_by_what_was_fitted_on_other_blocks(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    history, _ = world
+    plain = replace(published.combined, fitted=None)
+    lessons = plain.lessons(history, TUNING)
+    size = len(lessons) // BLOCKS
+    errors = []
+    for block in range(BLOCKS):
+        own = slice(block * size, (block + 1) * size)
+        fitted = plain.fit_lessons([*lessons[: own.start], *lessons[own.stop :]])
+        errors += [
+            brier(fitted.answer(each, "occurs"), each.came["occurs"].ravel())
+            for each in lessons[own]
+        ]
+    assert published.choices["occurs"].combined == pytest.approx(np.concatenate(errors).mean())
+
+
+def test_the_stack_that_is_compared_was_fitted_before(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    history, _ = world
+    before = default_stack().fit(history, BEFORE)
+    lessons = before.lessons(history, TUNING)
+    errors = [brier(before.answer(each, "occurs"), each.came["occurs"].ravel()) for each in lessons]
+    assert published.choices["occurs"].stack == pytest.approx(np.concatenate(errors).mean())
+
+
+def test_the_stack_that_is_published_learns_from_validation_b_too(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    alone = default_stack().fit(world[0], [*BEFORE, *TUNING]).coefficients()
+    for target in TARGETS:
+        assert published.stack.coefficients()[target] == pytest.approx(alone[target])
+
+
+def test_days_that_are_judged_take_no_part(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    history, truth = world
+    after = (TUNING[-1] - history.days[0]).days + 1
+    weights, told = history.weights.copy(), truth.copy()
+    weights[:, after:] = 1 - weights[:, after:]
+    told[:, after:] = 0.5
+    counts = (weights > 0).astype(np.int64)
+    changed = replace(history, weights=weights, counts=counts, volume=counts.sum(axis=2))
+    found = fit_publisher("root", changed, [Told(told)], before=BEFORE, tuning=TUNING)
+    assert found.combined.coefficients() == published.combined.coefficients()
+    assert found.stack.coefficients() == published.stack.coefficients()
+    assert found.choices == published.choices
+
+
+def test_a_target_that_is_never_defined_is_left_to_the_stack(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    history, truth = world
+    early = [day_number(number) for number in range(30, 45)]  # surges need 60 days
+    found = fit_publisher("root", history, [Told(truth)], before=early[:8], tuning=early[8:])
+    choice = found.choices["surge"]
+    assert (choice.published, choice.cells) == ("stack", 0)
+    assert np.isnan(choice.combined)
+
+
+def test_too_few_days_to_choose_on_are_refused(world: tuple[Profiles, FloatArray]) -> None:
+    history, truth = world
+    with pytest.raises(ForecastError, match="2 present days of validation B are too few"):
+        fit_publisher("root", history, [Told(truth)], before=BEFORE, tuning=TUNING[:2])
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def test_a_saved_publisher_says_the_same(
+    world: tuple[Profiles, FloatArray], published: Publisher, tmp_path: Path
+) -> None:
+    history, truth = world
+    published.save(tmp_path / "p.json")
+    again = Publisher.load(tmp_path / "p.json", [Told(truth)])
+    assert again.choices == published.choices
+    for one, other in zip(
+        published.forecast(history, ORIGIN), again.forecast(history, ORIGIN), strict=True
+    ):
+        for target in TARGETS:
+            np.testing.assert_array_equal(one.probability(target), other.probability(target))
+
+
+def test_what_cannot_be_loaded_says_how_to_make_it(published: Publisher, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    with pytest.raises(ForecastError, match=r"no .*p\.json: `gdelphi calibrate`"):
+        Publisher.load(path, [])
+    path.write_text("{")
+    with pytest.raises(ForecastError, match="cannot be read"):
+        Publisher.load(path, [])
+    published.save(path)
+    with pytest.raises(ForecastError, match=r"combines .*told, not"):
+        Publisher.load(path, [])
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "choices": {}}))
+    with pytest.raises(ForecastError, match="cannot be read"):
+        Publisher.load(path, [])
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def forecast(codes: tuple[str, ...], occurs: FloatArray) -> Forecast:
+    half = np.full(len(codes), 0.5)
+    samples = np.zeros((1, len(codes)))
+    return make_forecast(
+        Forecast("f", "KE", date(2014, 1, 1), 1, codes, occurs, half, half, samples, np.ones(1))
+    )
+
+
+def random_levels(seed: int) -> Levels:
+    random = np.random.default_rng(seed)
+    return Levels(
+        *(
+            forecast(standard_events(level), random.random(len(standard_events(level))))
+            for level in ("root", "base", "full")
+        )
+    )
+
+
+def test_a_code_is_held_to_what_it_is_a_kind_of() -> None:
+    before = random_levels(0)
+    after = coherent(before)
+    root = dict(zip(after.root.codes, after.root.occurs, strict=True))
+    base = dict(zip(after.base.codes, after.base.occurs, strict=True))
+    full = dict(zip(after.full.codes, after.full.occurs, strict=True))
+    given = dict(zip(before.full.codes, before.full.occurs, strict=True))
+    for code, probability in full.items():
+        above = lineage(code)
+        assert probability == min(given[code], base[above.base])
+        assert base[above.base] <= root[above.root]
+    np.testing.assert_array_equal(after.root.occurs, before.root.occurs)
+    np.testing.assert_array_equal(after.full.headline, before.full.headline)
+
+
+def test_levels_that_agree_stay_as_they_are() -> None:
+    once = coherent(random_levels(1))
+    twice = coherent(once)
+    for level in range(3):
+        np.testing.assert_array_equal(once[level].occurs, twice[level].occurs)
+
+
+def test_a_perfect_reading_is_taken_as_it_is(published: Publisher) -> None:
+    fitted = published.combined.coefficients()["occurs"]
+    assert fitted["logit told"] == pytest.approx(1, abs=0.25)
