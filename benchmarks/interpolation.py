@@ -47,7 +47,7 @@ from gdelphi.types import Measure
 PAIRS, POINTS, ATOMS, FRESH = 8, 1_000, 5, 10_000
 BETAS = (0.9, 0.99)
 GOAL, GOAL_RATIO = 0.05, 1.5
-SHIFT = 0.4  # angle between the pole and the centres of overlapping sources
+SHIFT = 0.35  # angle between the pole and the centres of overlapping sources
 GRID = 20_000  # points of the sphere over which densities are integrated
 FLOOR_EPSILON = 1e-4  # at which potentials are those of the exact problem, but for single points
 
@@ -56,14 +56,14 @@ FLOOR_EPSILON = 1e-4  # at which potentials are those of the exact problem, but 
 class Recipe:
     """The blocks, and how they are trained."""
 
-    steps: int = 2_500
+    steps: int = 3_000
     blocks: int = 5
     width: int = 64
-    heads: int = 4
+    heads: int = 2
     part: int = 200
     """points of each sample that a step sees"""
     rate: float = 1.5e-3
-    epsilon: tuple[float, float] = (5e-3, 5e-4)
+    epsilon: tuple[float, float] = (3e-3, 3e-4)
     """falls from the first to the second in the first two thirds of the steps"""
 
 
@@ -123,7 +123,7 @@ def overlapping(pairs: int, bumps: int, generator: torch.Generator) -> Sources:
     """Sources of a few bumps each, all near the pole: they lie upon each other."""
     pole = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
     centres = torch.cat([pole, polygons(pole, pairs - 1, SHIFT, generator)[0]])
-    return Sources(polygons(centres, bumps, 0.6, generator), 30.0)
+    return Sources(polygons(centres, bumps, 0.6, generator), 40.0)
 
 
 def apart(pairs: int, bumps: int, generator: torch.Generator) -> Sources:
@@ -134,7 +134,7 @@ def apart(pairs: int, bumps: int, generator: torch.Generator) -> Sources:
 def target_atoms(pairs: int, atoms: int, generator: torch.Generator) -> Tensor:
     """[pairs, atoms, 3]: small polygons all over the sphere, dealt out at random."""
     centres = spread(pairs)[torch.randperm(pairs, generator=generator)]
-    return polygons(centres, atoms, 0.2, generator).float()
+    return polygons(centres, atoms, 0.15, generator).float()
 
 
 class Overlap(NamedTuple):

@@ -1,0 +1,90 @@
+"""Benchmark: what forecasts and backtests cost.
+
+    python benchmarks/forecast.py --model MODEL [--store STORE] [--config gdelphi.toml]
+                                  [--futures 100] [--days 6]
+
+(a) Sampling at an origin (all streams, all futures) against one forward pass of the network over
+    the same contexts: how much futures add to what the context costs. Taken in turns, medians, so
+    that a noisy machine touches both alike.
+(b) A week by roll-out against tomorrow alone.
+(c) A backtest: seconds of a day with everybody asked, over a few days, and by that of 60 days.
+"""
+
+import argparse
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from gdelphi.config import load_settings
+from gdelphi.desk import Desk
+from gdelphi.judge import Request, judge
+from gdelphi.judge_day import Asked
+from gdelphi.sample import STREAMS_AT_ONCE
+
+TURNS = 5
+
+
+@torch.no_grad()
+def forward_pass(desk: Desk, end: int) -> float:
+    """Seconds of the network alone, over the last days of all streams."""
+    sampler, total = desk.sampler, 0.0
+    for start in range(0, len(desk.streams), STREAMS_AT_ONCE):
+        streams = np.arange(start, min(start + STREAMS_AT_ONCE, len(desk.streams)))
+        batch = sampler._maker.make(streams, np.full(len(streams), end))
+        began = perf_counter()
+        sampler.model(batch.past)
+        total += perf_counter() - began
+    return total
+
+
+def timed(work: object, *given: object) -> float:
+    began = perf_counter()
+    work(*given)  # type: ignore[operator]
+    return perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--futures", type=int, default=100)
+    parser.add_argument("--days", type=int, default=6)
+    given = parser.parse_args()
+    settings = load_settings(given.config, {"store": given.store}).settings
+    desk = Desk(settings, given.model, number=given.futures)
+    sampler, last = desk.sampler, desk.target_days("test")[-1]
+    forward_pass(desk, sampler.position(last))  # the first pass is slower than all others
+    passes, samples = [], []
+    for turn in range(TURNS):
+        origin = last - timedelta(days=turn)
+        passes.append(forward_pass(desk, sampler.position(origin)))
+        samples.append(timed(sampler._first, origin))
+    shape = f"{len(desk.streams)} streams x {given.futures} futures"
+    one, whole = median(passes), median(samples)
+    print(f"{shape}: {whole:.2f} s, {whole / one:.1f} times one forward pass ({one:.2f} s)")
+    week = timed(sampler._steps, last, 7)
+    print(f"a week by roll-out: {week:.1f} s, {week / whole:.1f} times tomorrow alone")
+    if not desk.calibrated():
+        desk.calibrate("root")
+    days = desk.target_days("test")[-given.days :]
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Asked(futures=given.futures)
+        request = Request(given.model, Path(folder), since=days[0], until=days[-1], asked=asked)
+        seconds = timed(judge, settings, request)
+    each = seconds / len(days)
+    print(
+        f"backtest of {len(days)} days, {len(desk.streams)} streams: {each:.1f} s a day with "
+        f"loading; 60 days would take {each:.1f} minutes"
+    )
+
+
+if __name__ == "__main__":
+    main()
