@@ -23,12 +23,19 @@ END = 75
 ORIGIN = day_at(END)
 
 
+def rolling_of(sampler: Sampler, stream: int) -> Rolling:
+    batch = sampler._maker.make(np.array([stream]), np.array([END]))
+    return Rolling(
+        sampler.model, sampler.outlook, sampler._table, batch, sampler._drawing,
+        clouds=sampler.model.encode(batch.past).detach(),
+    )  # fmt: skip
+
+
 def paths(sampler: Sampler, stream: int, steps: int) -> list[Rolled]:
     """A roll-out of one stream, step by step."""
-    batch = sampler._maker.make(np.array([stream]), np.array([END]))
+    rolling = rolling_of(sampler, stream)
     keys = [(sampler.streams[stream], ORIGIN)]
     with torch.no_grad():
-        rolling = Rolling(sampler.model, sampler.outlook, sampler._table, batch, sampler._drawing)
         return [
             rolling.step(dice_for(keys, sampler.number, sampler.seed, torch.device("cpu"), step))
             for step in range(1, steps + 1)
@@ -66,10 +73,9 @@ def test_the_mean_kernel_is_a_probability_over_days_up_to_the_origin(desk: Desk)
 def test_paths_go_apart(desk: Desk) -> None:
     """What follows depends on the day that a path drew: a mean context would say one thing."""
     sampler = Sampler(load_checkpoint(desk.folder), desk.sampler.outlook, number=6)
-    batch = sampler._maker.make(np.array([0]), np.array([END]))
+    rolling = rolling_of(sampler, 0)
     dice = dice_for([(sampler.streams[0], ORIGIN)], 6, 0, torch.device("cpu"))
     with torch.no_grad():
-        rolling = Rolling(sampler.model, sampler.outlook, sampler._table, batch, sampler._drawing)
         before = sampler.model(rolling.past, last=True, clouds=rolling.clouds).states[:, 0]
         rolling.step(dice)
         after = sampler.model(rolling.past, last=True, clouds=rolling.clouds).states[:, 0]
@@ -79,10 +85,9 @@ def test_paths_go_apart(desk: Desk) -> None:
 
 def test_a_day_that_was_drawn_is_the_last_that_its_path_knows(desk: Desk) -> None:
     sampler = desk.sampler
-    batch = sampler._maker.make(np.array([2]), np.array([END]))
+    rolling = rolling_of(sampler, 2)
+    weekday = int(rolling.past.weekday[0, -1])
     with torch.no_grad():
-        rolling = Rolling(sampler.model, sampler.outlook, sampler._table, batch, sampler._drawing)
-        weekday = int(rolling.past.weekday[0, -1])
         found = rolling.step(
             dice_for([(sampler.streams[2], ORIGIN)], sampler.number, 0, torch.device("cpu"))
         )

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+import torch
 
 from forecast_world import desk, one_thread, settings
 from gdelphi.checkpoint import load_checkpoint
@@ -123,3 +124,19 @@ def test_a_model_of_another_space_is_refused(desk: Desk) -> None:
     other = replace(checkpoint.space, fitted=checkpoint.space.fitted._replace(cutoff="2020-01-01"))
     with pytest.raises(ForecastError, match="speaks of the space"):
         Sampler(checkpoint._replace(space=other), read_outlook(desk.pack))
+
+
+def test_encoded_clouds_are_those_of_the_whole_context(desk: Desk, sampled: Sampled) -> None:
+    """Kept day by day; the network itself encodes a context at once."""
+    sampler = desk.sampler
+    batch = sampler._maker.make(np.arange(4), np.full(4, END))
+    with torch.no_grad():
+        said = sampler.model(batch.past)
+    readings = {"profiles": said.profiles[:, -1], "direct": said.direct[:, -1]}
+    for name, logits in readings.items():
+        np.testing.assert_allclose(logits.sigmoid(), sampled.readings[name], atol=1e-5)
+
+
+def test_days_before_the_first_are_empty_clouds(desk: Desk) -> None:
+    first = desk.sampler.at(day_at(0))
+    assert not np.isnan(first.readings["direct"][:, :2]).any()

@@ -57,13 +57,23 @@ class BatchMaker:
         ]
 
     def make(
-        self, streams: IntArray, ends: IntArray, random: np.random.Generator | None = None
+        self,
+        streams: IntArray,
+        ends: IntArray,
+        random: np.random.Generator | None = None,
+        *,
+        clouds: bool = True,
     ) -> Batch:
         """The sequences of these streams that end on these days; without `random` the heaviest
-        points of clouds that have too many."""
+        points of clouds that have too many, and on request no points at all."""
         length = self.memory_days + self.days - 1
         window = ends[:, None] - np.arange(length - 1, -1, -1)
-        slots, weights = self._clouds(streams, window[:, -self.days :], random)
+        if clouds:
+            slots, weights = self._clouds(streams, window[:, -self.days :], random)
+        else:
+            shape = (len(streams), self.days, 0)
+            slots = np.zeros((*shape, len(self._blocks)), np.int64)
+            weights = np.zeros(shape, np.float32)
         memory = _Window(streams, window)
         origins = _Window(streams, window[:, -self.days :])
         look = self.outlook
@@ -85,6 +95,12 @@ class BatchMaker:
         )
         rows = self._rows(origins, came)
         return Batch(past, self._tensor(came), self._tensor(rows), streams, ends)
+
+    def clouds_on(self, day: int) -> tuple[Tensor, Tensor]:
+        """The clouds of all streams on a day: points [stream, n, dimension] and weights."""
+        streams = np.arange(len(self.pack.facts.streams))
+        slots, weights = self._clouds(streams, np.full((len(streams), 1), day), None)
+        return self._place(slots[:, 0]), self._tensor(weights[:, 0])
 
     def _tensor(self, values: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(self.device)

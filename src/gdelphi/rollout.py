@@ -46,28 +46,29 @@ class Rolling:
         table: AtomTable,
         batch: Batch,
         drawing: Drawing,
+        *,
+        clouds: Tensor,
     ) -> None:
-        """From a batch of one sequence."""
+        """From a batch of one sequence and its encoded clouds, [1, T, q, width]."""
         self.model, self.outlook, self.table = model, outlook, table
         self.number = drawing.number
         self.drawing = drawing._replace(number=1)
         self.stream, self.end = int(batch.streams[0]), int(batch.ends[0])
         self.past = self._repeated(batch.past)
-        self.clouds = model.encode(batch.past).expand(self.number, -1, -1, -1)
+        self.clouds = clouds.expand(self.number, -1, -1, -1)
         length = batch.past.present.shape[1]
         first = self.end - (length - 1)
         self.source = torch.arange(first, self.end + 1, device=table.device).expand(self.number, -1)
 
     def _repeated(self, past: Past) -> Past:
-        """One sequence as K. Clouds are known as tokens, so their points are left out."""
+        """One sequence as K."""
         days = past.days
         last = past.last()
         at_origin = {
             name: getattr(last, name).expand(-1, days, *getattr(last, name).shape[2:])
             for name in ("thresholds", "pooled", "usual")
         }
-        bare = past._replace(points=past.points[:, :, :0], weights=past.weights[:, :, :0])
-        whole = bare._replace(**at_origin)
+        whole = past._replace(**at_origin)
         return Past(*(each.expand(self.number, *each.shape[1:]) for each in whole))
 
     def step(self, dice: Dice) -> Rolled:

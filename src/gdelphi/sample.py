@@ -34,6 +34,7 @@ from gdelphi.types import BoolArray, FloatArray, ForecastError, IntArray, Vector
 
 POINTS: Final = 1024  # of a cloud, at most: the heaviest
 STREAMS_AT_ONCE: Final = 16
+DAYS_KEPT: Final = 512  # encoded clouds of so many days: small
 FURTHEST: Final = 7  # days after the origin
 KEPT: Final = 4  # origins whose answers are kept: members of a combination ask one after another
 
@@ -103,6 +104,7 @@ class Sampler:
         self._drawing = Drawing(number, self.model.config.slots, spares)
         self._tomorrow = lru_cache(kept)(self._first)
         self._further = lru_cache(kept)(self._steps)
+        self._encoded = lru_cache(DAYS_KEPT)(self._encode)
         self._kernels: dict[tuple[date, int], FloatArray] = {}
 
     @property
@@ -157,8 +159,11 @@ class Sampler:
     def _path(self, stream: int, end: int, last: int) -> list[Sampled]:
         """One stream on the days after tomorrow."""
         origin = self.outlook.pack.first_day + timedelta(days=end)
-        batch = self._maker.make(np.array([stream]), np.array([end]))
-        rolling = Rolling(self.model, self.outlook, self._table, batch, self._drawing)
+        batch = self._maker.make(np.array([stream]), np.array([end]), clouds=False)
+        clouds = self._clouds(np.array([stream]), end)
+        rolling = Rolling(
+            self.model, self.outlook, self._table, batch, self._drawing, clouds=clouds
+        )
         name = self.streams[stream]
         found = []
         for step in range(1, last + 1):
@@ -180,8 +185,8 @@ class Sampler:
     def _some(self, streams: slice, end: int) -> Sampled:
         """The same for some streams."""
         chosen = np.arange(len(self.streams))[streams]
-        batch = self._maker.make(chosen, np.full(len(chosen), end))
-        said: Said = self.model(batch.past, last=True)
+        batch = self._maker.make(chosen, np.full(len(chosen), end), clouds=False)
+        said: Said = self.model(batch.past, last=True, clouds=self._clouds(chosen, end))
         past = batch.past.last()
         origins = self._origins(batch)
         found = imagine_at(
@@ -200,6 +205,18 @@ class Sampler:
             _array(said.log_rate[:, -1].exp()),
             self._arrays(found.drawn, found.futures, len(chosen)),
         )
+
+    def _clouds(self, streams: IntArray, end: int) -> Tensor:
+        """The encoded clouds of streams on the days of the context, [stream, T, q, width]."""
+        days = range(end - self._maker.days + 1, end + 1)
+        return torch.stack([self._encoded(max(day, -1)) for day in days], dim=1)[streams]
+
+    def _encode(self, day: int) -> Tensor:
+        """The encoded clouds of all streams on a day, [stream, q, width]. The same for all origins:
+        kept, a rolling origin has but one new day."""
+        points, weights = self._maker.clouds_on(day)
+        encoded: Tensor = self.model.day_encoder(points, weights)
+        return encoded
 
     def _origins(self, batch: Batch) -> Origins:
         """The last day of each sequence."""
