@@ -23,7 +23,8 @@ demo: $(INSTALLED)
 	$(BIN)/gdelphi descriptor --stream SO --day 2021-09-10 --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi sequences --number 1000 --store $(DEMO)/store.duckdb
 	$(BIN)/gdelphi train --steps 100 --out $(DEMO)/model --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi world describe $(DEMO)/archive --store $(DEMO)/store.duckdb
+	$(BIN)/gdelphi forecast --model $(DEMO)/model --streams SO --as-of 2021-09-11 --store $(DEMO)/store.duckdb --out $(DEMO)/forecasts
+	$(BIN)/gdelphi backtest --model $(DEMO)/model --every 5 --futures 50 --no-text --world $(DEMO)/archive --out $(DEMO)/backtest --store $(DEMO)/store.duckdb
 	@echo
 	@echo "The store is $(DEMO)/store.duckdb. Ask it something:"
 	@echo '  $(BIN)/gdelphi sql "select * from daily_counts limit 5" --store $(DEMO)/store.duckdb'

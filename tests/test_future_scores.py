@@ -68,7 +68,9 @@ def came(desk: Desk, place: int) -> Measure:
 def members(future: StreamFutures) -> list[Measure]:
     kept = [
         (points[weights > 0], weights[weights > 0].astype(np.float64))
-        for points, weights in zip(future.points, future.weights, strict=True)
+        for points, weights in zip(
+            future.points[future.exists], future.weights[future.exists], strict=True
+        )
     ]
     return [Measure(points, weights / weights.sum()) for points, weights in kept]
 
@@ -81,8 +83,10 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
         outcome = came(desk, place)
         if not len(outcome.weights):
             continue
-        equal = np.full(NUMBER, 1 / NUMBER)
-        for name, weights in ((TRANSPORTED, equal), (TILTED, future.tilted.weights)):
+        there = int(future.exists.sum())
+        tilted = future.tilted.weights[future.exists]
+        equal = np.full(there, 1 / there)
+        for name, weights in ((TRANSPORTED, equal), (TILTED, tilted / tilted.sum())):
             expected = sliced_energy_score(members(future), outcome, weights=weights)
             assert found[stream, name].energy == pytest.approx(expected, abs=1e-7)
         days = [(day - desk.pack.first_day).days for day in future.days]

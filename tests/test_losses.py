@@ -178,22 +178,30 @@ def test_chances_weigh_futures_and_pairs() -> None:
     assert found.item() == pytest.approx(expected.item(), abs=2e-5)
 
 
-def test_days_without_atoms_are_left_out() -> None:
-    """An outcome that is empty in the first origin, a future without atoms in the third."""
-    groups, number = 4, 3
+def test_origins_with_an_empty_outcome_are_left_out() -> None:
+    groups, number = 3, 3
     futures, chances, outcome = random_futures(groups, number)
-    futures.weights[2 * number + 1] = 0
     outcome.weights[0] = 0
-    kept = torch.tensor([1, 3])
-    rows = (kept[:, None] * number + torch.arange(number)).flatten()
     expected = energy_loss(
-        Futures(*(values[rows] for values in futures)),
-        chances[kept],
-        Measures(*(values[kept] for values in outcome)),
+        Futures(*(values[number:] for values in futures)),
+        chances[1:],
+        Measures(*(values[1:] for values in outcome)),
         FutureSettings(),
     )
     found = energy_loss(futures, chances, outcome, FutureSettings())
     assert found.item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+def test_empty_futures_are_left_out_and_the_others_stay() -> None:
+    """One of four, by closed gates: the rest are a score of their own, over the pairs left."""
+    futures, chances, outcome = random_futures(1, 4)
+    futures.gates[2] = 0.01
+    to_outcome, between = distances(futures, outcome, 0, 4)
+    alive = [0, 1, 3]
+    pairs = (between[1, 0] + between[0, 3]) / 2
+    expected = to_outcome[alive].mean() - pairs / 2
+    found = energy_loss(futures, chances, outcome, FutureSettings())
+    assert found.item() == pytest.approx(expected.item(), abs=2e-5)
 
 
 @pytest.mark.parametrize(("number", "empty"), [(3, True), (1, False)])

@@ -281,7 +281,8 @@ def stream_futures(
 
 def brief_of(futures: StreamFutures, measures: MeasureSettings) -> tuple[BriefAtom, ...]:
     """The few-atom summary of the mean of the futures."""
-    masses = (futures.tilted.weights[:, None] * futures.weights).ravel()
+    of_futures = futures.tilted.weights * futures.exists
+    masses = (of_futures[:, None] * futures.weights).ravel()
     kept = np.argsort(-masses, kind="stable")[:BRIEF_POINTS]
     kept = kept[masses[kept] > 0]
     if not len(kept):

@@ -245,9 +245,8 @@ def _draw(kernel: FloatArray, uniform: FloatArray) -> IntArray:
 
 def _moved(futures: StreamFutures) -> tuple[FloatArray, FloatArray]:
     """Points and weights of the futures that have atoms, the latter summing to 1."""
-    masses = futures.weights.astype(np.float64)
-    kept = masses.sum(axis=1) > 0
-    chosen = masses[kept]
+    kept = futures.exists
+    chosen = futures.weights.astype(np.float64)[kept]
     return futures.points[kept].astype(np.float64), chosen / chosen.sum(axis=1, keepdims=True)
 
 
@@ -273,7 +272,7 @@ def _batch(
 def _ensembles(
     futures: StreamFutures, past: dict[str, IntArray], distinct: IntArray
 ) -> dict[str, _Ensemble]:
-    kept = futures.weights.sum(axis=1) > 0
+    kept = futures.exists
     number = int(kept.sum())
     moved = np.arange(1, number + 1)
     found = {}

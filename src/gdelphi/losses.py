@@ -31,7 +31,7 @@ from gdelphi.futures import (
     probabilities_at,
     thrown,
 )
-from gdelphi.model import Futures, MeasureModel, Said
+from gdelphi.model import EMPTY, Futures, MeasureModel, Said, exists
 from gdelphi.ot import Measures, SinkhornSettings, root_divergence, self_transport, sinkhorn
 
 
@@ -170,25 +170,43 @@ def energy_loss(
     futures: Futures, chances: Tensor, outcome: Measures, settings: FutureSettings
 ) -> Tensor:
     """Mean energy score of G origins' futures (K each, with `chances` [G, K] and 1 / K in value)
-    against outcomes [G, m]; an origin with an empty outcome or an empty future is left out."""
+    against outcomes [G, m], given that both are days with anything on them: empty futures and
+    origins with an empty outcome are left out."""
     groups, number = chances.shape
-    there = futures.weights.sum(dim=1) > 0
-    some = there.view(groups, number).all(dim=1) & (outcome.weights.sum(dim=1) > 0)
-    if number < 2 or not some.any():
+    busy = (outcome.weights.sum(dim=1) > 0)[:, None] & (number > 1)
+    alive = (exists(futures) > EMPTY).view(groups, number) & busy
+    rows = alive.flatten().nonzero()[:, 0]
+    if not len(rows):
         return chances.sum() * 0
-    each = some.repeat_interleave(number)
-    sampled = Measures(futures.points[each].float(), futures.weights[each].float())
-    came = Measures(*(value[some].repeat_interleave(number, dim=0) for value in outcome))
-    pair = torch.arange(len(sampled.weights), device=chances.device).view(-1, number)
-    other = pair.roll(1, dims=1).flatten()
-    paired = Measures(sampled.points[other], sampled.weights[other])
-    own = self_transport(sampled, settings.sinkhorn).value
-    target = self_transport(Measures(*(value[some] for value in outcome)), settings.sinkhorn).value
-    to_outcome = sinkhorn(sampled, came, settings.sinkhorn).value
-    to_outcome = to_outcome - own / 2 - target.repeat_interleave(number) / 2
-    between = sinkhorn(sampled, paired, settings.sinkhorn).value - own / 2 - own[other] / 2
+    group = rows // number
+    sampled = Measures(futures.points[rows].float(), futures.weights[rows].float())
+    came = Measures(outcome.points[group], outcome.weights[group])
+    own, target = (self_transport(each, settings.sinkhorn).value for each in (sampled, came))
+    to_outcome = sinkhorn(sampled, came, settings.sinkhorn).value - own / 2 - target / 2
+    one, two = _neighbours(alive)
+    between = own[:0]
+    if len(one):
+        first, second = (Measures(*(value[at] for value in sampled)) for at in (one, two))
+        cross = sinkhorn(first, second, settings.sinkhorn).value
+        between = cross - own[one] / 2 - own[two] / 2
     if settings.root:
         to_outcome, between = root_divergence(to_outcome), root_divergence(between)
-    shares = chances[some].flatten() * number
-    together = shares * shares[other]
-    return (shares * to_outcome).mean() - (together * between).mean() / 2
+    shares = chances.flatten()[rows] * number
+    near = _mean_by(group, shares * to_outcome, groups)
+    spread = _mean_by(group[one], shares[one] * shares[two] * between, groups)
+    return (near - spread / 2)[alive.any(dim=1)].mean()
+
+
+def _neighbours(alive: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the futures [G, K] that are alive, numbered in their order: each, and the one before it in
+    its group, the last before the first; both where that one is alive too."""
+    place = (alive.flatten().cumsum(dim=0) - 1).view_as(alive)
+    both = alive & alive.roll(1, dims=1)
+    return place[both], place.roll(1, dims=1)[both]
+
+
+def _mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
+    """Means of values [n] by their group [n], [groups]; 0 of none."""
+    total = values.new_zeros(groups).index_add(0, group, values)
+    number = values.new_zeros(groups).index_add(0, group, torch.ones_like(values))
+    return total / number.clamp(min=1)

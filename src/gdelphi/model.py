@@ -533,6 +533,13 @@ class Futures(NamedTuple):
 
 
 OPEN, CLOSED = 4.0, -4.0  # logits of gates before training
+EMPTY = 0.5  # a future that less likely has any atom is an empty day
+
+
+def exists(futures: Futures) -> Tensor:
+    """The probability that a future has any atom at all, [N]: 1 - prod(1 - gate_i)."""
+    found: Tensor = -torch.expm1(torch.log1p(-futures.gates.clamp(max=1 - LIMIT)).sum(dim=1))
+    return found
 
 
 class Transport(nn.Module):
@@ -627,9 +634,8 @@ class AtomReading(nn.Module):
     def shares(self, futures: Futures, assigned: Tensor) -> Tensor:
         """Of the roots in each future, [N, codes]. They sum to the probability that it has any atom
         at all: a future of closed gates is an empty day."""
-        empty = torch.log1p(-futures.gates.clamp(max=1 - LIMIT)).sum(dim=1, keepdim=True)
-        found: Tensor = (futures.weights[..., None] * assigned).sum(dim=1) * -torch.expm1(empty)
-        return found
+        found: Tensor = (futures.weights[..., None] * assigned).sum(dim=1)
+        return found * exists(futures)[:, None]
 
     def each(self, futures: Futures, thresholds: Tensor) -> Tensor:
         """What each future says, [G, K, target, codes]."""

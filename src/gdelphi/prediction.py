@@ -55,6 +55,13 @@ class StreamFutures:
     """weights that agree with the published probabilities"""
     seed: int
 
+    @property
+    def exists(self) -> BoolArray:
+        """Which futures are days with anything on them, [K]: those that likelier than not have an
+        atom. A future of closed gates is an empty day, whatever its atoms would weigh."""
+        found: BoolArray = 1 - np.prod(1 - self.gates.astype(np.float64), axis=1) > 0.5
+        return found
+
 
 class BriefAtom(NamedTuple):
     """One atom of the expected day, named by an observed phrase."""
