@@ -62,6 +62,9 @@ class Recipe:
     heads: int = 2
     part: int = 200
     """points of each sample that a step sees"""
+    gain: float = 16.0
+    """by which the MLPs begin steeper from the third block on: as the model initialises them they
+    are nearly linear across a target, and never learn to divide a cloud"""
     rate: float = 2e-3
     epsilon: tuple[float, float] = (5e-3, 5e-4)
     """falls from the first to the second in the first two thirds of the steps"""
@@ -164,6 +167,9 @@ class Mover(nn.Module):
         self.blocks = nn.ModuleList(
             TransportBlock(config, attention=attention) for _ in range(recipe.blocks)
         )
+        with torch.no_grad():
+            for block in self.blocks[2:]:
+                block.mlp[1].weight.mul_(recipe.gain)
 
     def path(self, points: Tensor) -> list[Tensor]:
         """Points [N, n, 3] after each block, each row moved as one measure."""
