@@ -56,17 +56,17 @@ FLOOR_EPSILON = 1e-4  # at which potentials are those of the exact problem, but 
 class Recipe:
     """The blocks, and how they are trained."""
 
-    steps: int = 3_000
-    blocks: int = 6
+    steps: int = 6_000
+    blocks: int = 5
     width: int = 64
     heads: int = 2
     part: int = 200
     """points of each sample that a step sees"""
-    gain: float = 16.0
+    gain: float = 40.0
     """by which the MLPs begin steeper from the third block on: as the model initialises them they
     are nearly linear across a target, and never learn to divide a cloud"""
     rate: float = 2e-3
-    epsilon: tuple[float, float] = (5e-3, 5e-4)
+    epsilon: tuple[float, float] = (3e-3, 3e-4)
     """falls from the first to the second in the first two thirds of the steps"""
 
 
@@ -137,7 +137,7 @@ def apart(pairs: int, bumps: int, generator: torch.Generator) -> Sources:
 def target_atoms(pairs: int, atoms: int, generator: torch.Generator) -> Tensor:
     """[pairs, atoms, 3]: small polygons all over the sphere, dealt out at random."""
     centres = spread(pairs)[torch.randperm(pairs, generator=generator)]
-    return polygons(centres, atoms, 0.2, generator).float()
+    return polygons(centres, atoms, 0.15, generator).float()
 
 
 class Overlap(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdelphi import embed
@@ -148,6 +148,7 @@ def test_hashing_does_not_depend_on_the_process() -> None:
     assert run_python(source).strip() == HashingEncoder().encode(["a b c"]).tobytes().hex()
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"))), st.integers(1, 8))
 def test_hashing_never_gives_zero(texts: list[str], dimension: int) -> None:
     texts += [" ".join(texts), " \n", "a b a b"]
@@ -228,6 +229,7 @@ def test_another_revision_has_its_own_file(tmp_path: Path) -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=12))
 def test_any_unicode_comes_back_as_it_was_put_in(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ def test_attention_tells_sources_apart_that_lie_upon_each_other(study: ModuleTyp
     sources = study.overlapping(PAIRS, ATOMS, generator)
     targets = study.target_atoms(PAIRS, ATOMS, generator)
     samples = sources.draw(POINTS, generator)
-    recipe = study.Recipe(steps=80, blocks=3, width=16, part=POINTS, rate=1e-2)
+    recipe = study.Recipe(steps=80, blocks=3, width=16, part=POINTS, gain=1.0, rate=1e-2)
     reached = {}
     for attention in (True, False):
         mover = study.trained(samples, targets, recipe, attention=attention)

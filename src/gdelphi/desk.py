@@ -145,7 +145,9 @@ class Desk:
                 "days (split.*)"
             )
         if horizon > 1:
-            tuning, before = tuning[::ROUGH_EVERY], before[-FINE_TUNING:]
+            before = before[-FINE_TUNING:]
+            if len(tuning) >= FINE_TUNING:
+                tuning = tuning[::ROUGH_EVERY]
         since = None if level == "root" else before[0] - timedelta(days=FINE_DAYS)
         history = self.history(level, since)
         sampler = self.sampler if horizon == 1 else self._rough
