@@ -1,7 +1,7 @@
 """Study: one stack of the model's transport blocks carries eight overlapping measures to eight
 different sets of atoms.
 
-    python benchmarks/interpolation.py [--steps N] [--seed S] [--figure docs/interpolation.png]
+    python benchmarks/interpolation.py [--steps N] [--seed S] [--figure FILE] [--apart]
 
 The design rests on a theorem: a map that sees the measure a point belongs to can carry any finite
 number of measures to given targets, where a map of points alone cannot once the measures overlap.
@@ -14,7 +14,8 @@ Training sees 1,000 points of each source and nothing else, in each step a rando
 attention is then quicker, and the map learns not to hang on single points. The loss is entropic
 transport with falling epsilon, not the debiased divergence: against 5 atoms it is solved by a few
 Newton steps, where debiasing needs the costs between all points in each step, and what it would
-correct vanishes with epsilon.
+correct vanishes with epsilon. First the points are judged after every block but the first, then, in
+larger parts, after the last alone.
 
 W2 is exact (a linear programme) and for the chord. Judged are the training samples and 10,000 fresh
 points of each source. Beside the latter stands the sampling floor: what the best map for the same
@@ -22,8 +23,9 @@ points of each source. Beside the latter stands the sampling floor: what the bes
 the same fresh points. It puts every point on an atom; its error is that 1,000 points do not tell
 the masses of the cells any better.
 
-The same blocks without attention are trained in the same way for as long. They also get sources
-that do not overlap, where a map of points is enough: so it is the overlap that defeats them.
+The same blocks without attention are trained in the same way for as long. With --apart they also
+get sources that do not overlap, where a map of points is enough: so it is the overlap that defeats
+them.
 """
 
 import argparse
@@ -45,6 +47,7 @@ from gdelphi.ot import Measures, SinkhornSettings, exact_wasserstein2, sinkhorn
 from gdelphi.types import Measure
 
 PAIRS, POINTS, ATOMS, FRESH = 8, 1_000, 5, 10_000
+STEPS = 4_500
 BETAS = (0.9, 0.99)
 GOAL, GOAL_RATIO = 0.05, 1.5
 SHIFT = 0.4  # angle between the pole and the centres of overlapping sources
@@ -52,22 +55,43 @@ GRID = 20_000  # points of the sphere over which densities are integrated
 FLOOR_EPSILON = 1e-4  # at which potentials are those of the exact problem, but for single points
 
 
+Columns = dict[str, list[float]]
+"""exact W2 of each pair, under the names of the table"""
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """The blocks, and how they are trained."""
+    """The blocks."""
 
-    steps: int = 6_000
     blocks: int = 5
     width: int = 64
     heads: int = 2
-    part: int = 200
-    """points of each sample that a step sees"""
     gain: float = 40.0
     """by which the MLPs begin steeper from the third block on: as the model initialises them they
-    are nearly linear across a target, and never learn to divide a cloud"""
-    rate: float = 2e-3
-    epsilon: tuple[float, float] = (3e-3, 3e-4)
-    """falls from the first to the second in the first two thirds of the steps"""
+    are nearly linear across a target, and do not learn to divide a cloud"""
+
+
+class Phase(NamedTuple):
+    """A stretch of training, with a warm-up and a cosine of its own."""
+
+    steps: int
+    part: int
+    """points of each sample that a step sees"""
+    rate: float
+    first_epsilon: float
+    last_epsilon: float
+    """reached after two thirds of the steps"""
+    every: bool
+    """judge the places after all blocks but the first, not the last place alone. By the last alone,
+    the last block learns to do everything and the others to stir; so each has to come near, and the
+    next can make it sharper."""
+
+
+def phases(steps: int) -> list[Phase]:
+    return [
+        Phase(steps * 4 // 5, 200, 2e-3, 3e-3, 3e-4, True),
+        Phase(steps - steps * 4 // 5, 500, 1.5e-3, 3e-4, 3e-4, False),
+    ]
 
 
 # --- sources and targets --------------------------------------------------------------------------
@@ -188,51 +212,49 @@ def uniform(points: Tensor) -> Measures:
     return Measures(points, points.new_full(points.shape[:2], 1 / points.shape[1]))
 
 
-def loss_of(path: Sequence[Tensor], targets: Tensor, epsilon: float) -> Tensor:
-    """Entropic transport to the targets, the mean over the places after all blocks but the first.
-
-    Judged by the last place alone, the last block learns to do everything and the others to stir;
-    so each block has to come near, and the next one makes it sharper.
-    """
-    judged = path[1:]
+def loss_of(places: Sequence[Tensor], targets: Tensor, epsilon: float) -> Tensor:
+    """Entropic transport to the targets, the mean over places."""
     settings = SinkhornSettings(epsilon=epsilon, tolerance=1e-2, most_iterations=100)
-    goals = targets.repeat(len(judged), 1, 1)
-    return sinkhorn(uniform(torch.cat(judged)), uniform(goals), settings).value.mean()
+    goals = targets.repeat(len(places), 1, 1)
+    return sinkhorn(uniform(torch.cat(list(places))), uniform(goals), settings).value.mean()
 
 
 def trained(
     samples: Tensor,
     targets: Tensor,
-    recipe: Recipe,
+    mover: Mover,
+    plan: Sequence[Phase],
     *,
-    attention: bool,
     seed: int = 0,
     advance: Callable[[], Any] = lambda: None,
 ) -> Mover:
-    """A mover trained on samples [pairs, n, 3] and targets [pairs, m, 3]."""
-    torch.manual_seed(seed)
-    mover = Mover(recipe, attention=attention)
+    """The mover after training on samples [pairs, n, 3] and targets [pairs, m, 3]."""
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(mover.parameters(), lr=recipe.rate, betas=BETAS, weight_decay=0.0)
-    for step in range(recipe.steps):
-        done = step / recipe.steps
-        first, last = recipe.epsilon
-        epsilon = first * (last / first) ** min(1.0, 1.5 * done)
-        loss = loss_of(mover.path(part(samples, recipe.part, generator)), targets, epsilon)
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(mover.parameters(), 1.0)
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * rate_at(step, recipe.steps)
-        optimiser.step()
-        advance()
+    for phase in plan:
+        optimiser = torch.optim.AdamW(mover.parameters(), betas=BETAS, weight_decay=0.0)
+        for step in range(phase.steps):
+            places = mover.path(part(samples, phase.part, generator))
+            judged = places[1:] if phase.every else places[-1:]
+            loss = loss_of(judged, targets, epsilon_at(step, phase))
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(mover.parameters(), 1.0)
+            for group in optimiser.param_groups:
+                group["lr"] = rate_at(step, phase)
+            optimiser.step()
+            advance()
     return mover
 
 
-def rate_at(step: int, steps: int) -> float:
+def epsilon_at(step: int, phase: Phase) -> float:
+    fallen = min(1.0, 1.5 * step / phase.steps)
+    return phase.first_epsilon * (phase.last_epsilon / phase.first_epsilon) ** fallen
+
+
+def rate_at(step: int, phase: Phase) -> float:
     """Warm-up, then a cosine to nearly nothing."""
-    warm = min(1.0, (step + 1) / min(50, 1 + steps // 10))
-    return warm * (0.005 + 0.5 * (1 + math.cos(math.pi * step / steps)))
+    warm = min(1.0, (step + 1) / min(50, 1 + phase.steps // 10))
+    return phase.rate * warm * (0.005 + 0.5 * (1 + math.cos(math.pi * step / phase.steps)))
 
 
 def part(samples: Tensor, number: int, generator: torch.Generator) -> Tensor:
@@ -276,39 +298,27 @@ def cells(samples: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
     return nearest
 
 
-class Result(NamedTuple):
-    """Exact W2 of each pair; on fresh points but for the first."""
-
-    training: list[float]
-    fresh: list[float]
-    floor: list[float]
-    plain: list[float]
-    """blocks without attention"""
-    easy: list[float]
-    """the same where sources do not overlap"""
-
-
-def table(result: Result) -> str:
-    heads = "pair | training | fresh | floor | fresh / floor | no attention | no attention, apart"
-    lines = [f"| {heads} |", "|" + "---|" * 7]
-    rows = [(str(number + 1), row) for number, row in enumerate(zip(*result, strict=True))]
-    rows.append(("mean", tuple(float(np.mean(column)) for column in result)))
-    for name, (training, fresh, floor, *others) in rows:
-        shown = [f"{value:.3f}" for value in (training, fresh, floor, *others)]
-        shown.insert(3, f"{fresh / floor:.2f}")
-        lines.append(f"| {name} | {' | '.join(shown)} |")
+def table(columns: Columns) -> str:
+    """W2 of each pair and the means, as Markdown."""
+    shown = {name: [*values, float(np.mean(values))] for name, values in columns.items()}
+    ratio = [one / other for one, other in zip(shown["fresh"], shown["floor"], strict=True)]
+    names = [*(str(number + 1) for number in range(PAIRS)), "mean"]
+    lines = [f"| pair | {' | '.join(shown)} | fresh / floor |", "|---" * (len(shown) + 2) + "|"]
+    for row, name in enumerate(names):
+        entries = " | ".join(f"{values[row]:.3f}" for values in shown.values())
+        lines.append(f"| {name} | {entries} | {ratio[row]:.2f} |")
     return "\n".join(lines)
 
 
-def verdict(result: Result) -> str:
-    largest, mean = max(result.training), np.mean(result.fresh) / np.mean(result.floor)
-    within = sum(np.array(result.fresh) <= GOAL_RATIO * np.array(result.floor))
+def verdict(columns: Columns) -> str:
+    fresh, floor = np.array(columns["fresh"]), np.array(columns["floor"])
+    largest, mean = max(columns["training"]), fresh.mean() / floor.mean()
     return (
         f"goal, W2 below {GOAL} on every training sample: "
         f"{'met' if largest < GOAL else 'MISSED'} (largest {largest:.4f})\n"
         f"goal, at most {GOAL_RATIO} times the floor on fresh points: "
         f"{'met' if mean <= GOAL_RATIO else 'MISSED'} in the mean ({mean:.2f}), "
-        f"by {within} of {len(result.fresh)} pairs each for itself"
+        f"by {np.sum(fresh <= GOAL_RATIO * floor)} of {len(fresh)} pairs each for itself"
     )
 
 
@@ -345,60 +355,60 @@ class Setting(NamedTuple):
     """What is to be carried where."""
 
     sources: Sources
-    apart: Sources
     targets: Tensor
-    near: Tensor
-    """training points of the overlapping sources, [pairs, n, 3]"""
-    far: Tensor
-    """and of those apart"""
-    near_fresh: Tensor
-    far_fresh: Tensor
+    """[pairs, atoms, 3]"""
+    samples: Tensor
+    """[pairs, n, 3]"""
+    fresh: Tensor
+    """more points of the same sources"""
 
 
-def setting(seed: int) -> Setting:
+def setting(seed: int, place: Callable[[int, int, torch.Generator], Sources]) -> Setting:
     generator = torch.Generator().manual_seed(seed)
-    sources = overlapping(PAIRS, ATOMS, generator)
     targets = target_atoms(PAIRS, ATOMS, generator)
-    other = apart(PAIRS, ATOMS, generator)
-    points = (each.draw(size, generator) for size in (POINTS, FRESH) for each in (sources, other))
-    return Setting(sources, other, targets, *points)
+    sources = place(PAIRS, ATOMS, generator)
+    return Setting(sources, targets, *(sources.draw(n, generator) for n in (POINTS, FRESH)))
 
 
-def movers(given: Setting, recipe: Recipe, seed: int) -> list[Mover]:
-    """With attention, without, and without on sources apart."""
-    cases = {
-        "with attention": (given.near, True),
-        "without": (given.near, False),
-        "without, sources apart": (given.far, False),
-    }
-    made = []
+def made(given: Setting, options: argparse.Namespace, *, attention: bool, title: str) -> Mover:
+    torch.manual_seed(options.seed)
+    mover = Mover(Recipe(), attention=attention)
     with Progress(transient=True) as progress:
-        for title, (samples, attention) in cases.items():
-            task = progress.add_task(title, total=recipe.steps)
-            made.append(
-                trained(
-                    samples, given.targets, recipe, attention=attention, seed=seed,
-                    advance=partial(progress.advance, task),
-                )
-            )  # fmt: skip
-    return made
+        task = progress.add_task(title, total=options.steps)
+        return trained(
+            given.samples, given.targets, mover, phases(options.steps), seed=options.seed,
+            advance=partial(progress.advance, task),
+        )  # fmt: skip
 
 
-def judged(given: Setting, made: Sequence[Mover], figure: Path | None) -> Result:
-    targets, best = given.targets, cells(given.near, given.targets)
-    assert max(distances(best(given.near), targets)) < GOAL / 2, "the floor's map is not exact"
-    fresh, failed = (pushed(mover, given.near_fresh) for mover in made[:2])
-    easily = pushed(made[2], given.far_fresh)
-    if figure:
+def study(options: argparse.Namespace) -> Columns:
+    """W2 of all pairs; the figure is drawn on the way."""
+    given = setting(options.seed, overlapping)
+    show_overlap(given.sources)
+    mover = made(given, options, attention=True, title="with attention")
+    plain = made(given, options, attention=False, title="without attention")
+    best = cells(given.samples, given.targets)
+    assert max(distances(best(given.samples), given.targets)) < GOAL / 2, "the map is not exact"
+    moved = {
+        "training": pushed(mover, given.samples),
+        "fresh": pushed(mover, given.fresh),
+        "floor": best(given.fresh),
+        "no attention": pushed(plain, given.fresh),
+    }
+    if options.apart:
+        other = setting(options.seed, apart)
+        easy = made(other, options, attention=False, title="without, sources apart")
+        moved["no attention, apart"] = pushed(easy, other.fresh)
+    columns = {name: distances(points, given.targets) for name, points in moved.items()}
+    if options.figure:
         panels = {
-            "sources: they overlap": given.near_fresh,
-            "moved by the blocks": fresh,
-            "moved without attention": failed,
-            "moved without attention, from sources apart": easily,
+            "sources": given.fresh,
+            "targets": given.targets,
+            "moved by the blocks": moved["fresh"],
+            "moved by blocks without attention": moved["no attention"],
         }
-        draw_figure(figure, panels, targets)
-    all_moved = (pushed(made[0], given.near), fresh, best(given.near_fresh), failed, easily)
-    return Result(*(distances(moved, targets) for moved in all_moved))
+        draw_figure(options.figure, panels, given.targets)
+    return columns
 
 
 def show_overlap(sources: Sources) -> None:
@@ -414,16 +424,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=Recipe.steps)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--apart", action="store_true", help="also sources that do not overlap")
     options = parser.parse_args()
-    recipe = Recipe(steps=options.steps)
-    print(f"{PAIRS} pairs, {POINTS:,} points, {ATOMS} atoms, {recipe}, seed {options.seed}")
-    given = setting(options.seed)
-    show_overlap(given.sources)
-    result = judged(given, movers(given, recipe, options.seed), options.figure)
-    print(table(result), verdict(result), sep="\n\n")
+    print(
+        f"{PAIRS} pairs, {POINTS:,} points, {ATOMS} atoms, {Recipe()}, {options.steps} steps, "
+        f"seed {options.seed}, threads {torch.get_num_threads()}"
+    )
+    columns = study(options)
+    print(table(columns), verdict(columns), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -33,10 +33,13 @@ def test_attention_tells_sources_apart_that_lie_upon_each_other(study: ModuleTyp
     sources = study.overlapping(PAIRS, ATOMS, generator)
     targets = study.target_atoms(PAIRS, ATOMS, generator)
     samples = sources.draw(POINTS, generator)
-    recipe = study.Recipe(steps=80, blocks=3, width=16, part=POINTS, gain=1.0, rate=1e-2)
+    recipe = study.Recipe(blocks=3, width=16, gain=1.0)
+    plan = [study.Phase(80, POINTS, 1e-2, 3e-3, 3e-4, every=True)]
     reached = {}
     for attention in (True, False):
-        mover = study.trained(samples, targets, recipe, attention=attention)
+        torch.manual_seed(0)
+        mover = study.Mover(recipe, attention=attention)
+        study.trained(samples, targets, mover, plan)
         reached[attention] = study.distances(study.pushed(mover, samples), targets)
     assert max(reached[True]) < 0.25
     assert min(reached[False]) > 2 * max(reached[True])
