@@ -30,6 +30,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from gdelphi.config_flows import FlowSettings, ReportSettings
 from gdelphi.config_train import TrainSettings
 from gdelphi.errors import ConfigError
 
@@ -39,6 +40,11 @@ ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
 
 GDELT1 = "http://data.gdeltproject.org/events/"
 GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
+
+PATHS = (
+    "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
+    "report.backtest", "flows.models",
+)  # fmt: skip
 
 MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]
 
@@ -201,6 +207,8 @@ class Settings(BaseSettings):
     split: SplitSettings = SplitSettings()
     train: TrainSettings = TrainSettings()
     status: StatusSettings = StatusSettings()
+    report: ReportSettings = ReportSettings()
+    flows: FlowSettings = FlowSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -293,7 +301,7 @@ def _from_toml(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from None
     flat = _flatten(table, where=str(path))
-    for key in ("store", "ingest.downloads", "embed.cache", "measures.folder"):
+    for key in PATHS:
         if isinstance(flat.get(key), str):
             flat[key] = path.parent / Path(flat[key]).expanduser()
     for key in ("ingest.archive", "embed.encoder"):

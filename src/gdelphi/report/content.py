@@ -1,0 +1,284 @@
+"""What a report says, as data: report.json is this, and its JSON schema is made from it.
+
+All pages, tables and feeds are made from this object alone, so that whatever an analyst sees
+can be checked in report.json, and a page can be made again without store and model. Nothing in it
+is HTML, and nothing in it is trusted: text comes from news.
+"""
+
+from datetime import date, datetime
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT: Final = 1
+MEASURES_NEWS: Final = (
+    "This measures news, not events: what is forecast is what will be reported and coded, "
+    "in the sources that GDELT reads."
+)
+CONFLICT: Final = ("14", "15", "17", "18", "19", "20")
+"""roots that are counted as conflict on the map: protest, show of force, coercion, assault, fight,
+mass violence"""
+
+Target = Literal["occurs", "headline", "surge"]
+Level = Literal["root", "base", "full"]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Content(BaseModel):
+    """Base: unknown fields are an error, and what is made stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- a country ------------------------------------------------------------------------------------
+
+
+class Phrase(Content):
+    """A phrase of a day in brief."""
+
+    weight: Number
+    words: str
+    code: str
+
+
+class Probability(Content):
+    """What is published of one standard event and target, and what else could be said."""
+
+    level: Level
+    code: str
+    label: str
+    target: Target
+    published: Number
+    which: Literal["combined", "stack"]
+    stack: Number | None = Field(description="what the baselines alone would say")
+    usual: Number | None = Field(description="how often it has come in all")
+    yesterday: Number | None = Field(
+        description="what the forecast made one origin earlier said of its own day"
+    )
+    members: dict[str, Number] = Field(description="what each member says")
+
+
+class Share(Content):
+    """The share of a root in the day's news, with its past."""
+
+    code: str
+    label: str
+    mean: Number
+    q05: Number
+    q25: Number
+    q50: Number
+    q75: Number
+    q95: Number
+    past: list[Number | None] = Field(description="one for each of the report's past days")
+
+
+class Argument(Content):
+    """Who, to whom or where, if an event happens."""
+
+    words: str
+    value: str
+    probability: Number
+
+
+class Evidence(Content):
+    """A past report of an event."""
+
+    day: date
+    words: str
+    place: str | None
+    mentions: int
+    source: str | None = Field(description="as GDELT has it: a URL, or plain text")
+
+
+class Event(Content):
+    """A likely event, reconstructed."""
+
+    level: Level
+    code: str
+    label: str
+    headline: Number = Field(description="published probability that it is among the five largest")
+    occurs: Number
+    who: list[Argument]
+    whom: list[Argument]
+    where: list[Argument]
+    evidence: list[Evidence]
+
+
+class FuturePoint(Content):
+    """An atom of a future, on the plane."""
+
+    x: Number
+    y: Number
+    size: Number = Field(description="its weight in the future's day")
+    root: str
+
+
+class Future(Content):
+    """One of the possible next days."""
+
+    day: date = Field(description="the past day that it was drawn from")
+    weight: Number
+    points: list[FuturePoint]
+
+
+class Fan(Content):
+    """The futures of a stream in two dimensions: x and y within -1 and 1."""
+
+    futures: list[Future]
+    effective: Number = Field(description="number of equally weighted futures that say as much")
+    explained: Number = Field(description="part of the atoms' variance that the plane shows")
+    landmarks: dict[str, tuple[Number, Number]] = Field(description="where standard events lie")
+
+
+class Country(Content):
+    """All about one stream."""
+
+    stream: str
+    name: str
+    iso3: str | None = Field(description="for the map; none for what is no country")
+    conflict_surge: Number | None = Field(
+        description="largest published probability of a surge among the conflict roots"
+    )
+    conflict_code: str | None = Field(description="the root that has it")
+    change: Number | None = Field(
+        description="largest distance of a root's headline probability from what is usual, signed"
+    )
+    change_code: str | None
+    brief: list[Phrase] = Field(description="tomorrow in brief; empty without a forecast")
+    latest: list[Phrase] = Field(description="the origin's own day in brief")
+    rows: list[int | None] = Field(description="reports on each of the report's past days")
+    probabilities: list[Probability]
+    shares: list[Share]
+    events: list[Event]
+    fan: Fan | None
+
+
+# --- the watchlist --------------------------------------------------------------------------------
+
+
+class Change(Content):
+    """One of the largest changes of the watchlist."""
+
+    stream: str
+    name: str
+    code: str
+    label: str
+    target: Target
+    published: Number
+    before: Number
+    against: Literal["yesterday", "usual"]
+    reasons: list[str]
+
+
+# --- how good it has been -------------------------------------------------------------------------
+
+
+class SkillLine(Content):
+    """Published against the stack, over the cells of a target."""
+
+    level: Level
+    target: Target
+    published: Number = Field(description="Brier score")
+    stack: Number
+    skill: Number = Field(description="1 - published / stack")
+    low: Number
+    high: Number
+    cells: int
+
+
+class Window(Content):
+    """A stretch of judged days."""
+
+    days: int = Field(description="asked for: 30 or 90")
+    first: date
+    last: date
+    judged: int = Field(description="days that were judged in it")
+    lines: list[SkillLine]
+
+
+class Bin(Content):
+    """Cells with about the same published probability."""
+
+    target: Target
+    said: Number
+    came: Number
+    low: Number = Field(description="of the band that holds it 90 times in 100 if said is true")
+    high: Number
+    cells: int
+
+
+class Verdict(Content):
+    """A published probability, and what came."""
+
+    day: date
+    stream: str
+    name: str
+    code: str
+    label: str
+    target: Target
+    published: Number
+    stack: Number | None
+    came: bool
+
+
+class Record(Content):
+    """How good these forecasts have been."""
+
+    source: Literal["forecasts", "backtest", "none"]
+    note: str = Field(description="what was judged, in a sentence; why nothing, if nothing was")
+    skilful: bool | None = Field(
+        description="whether published is better than the stack beyond chance; unknown: null"
+    )
+    verdict: str = Field(description="the same in a sentence, for the top of the page")
+    windows: list[Window]
+    calibration: list[Bin]
+    hits: list[Verdict] = Field(description="improbable by the stack, said by us, and it came")
+    misses: list[Verdict] = Field(description="said, and did not come; or came unsaid")
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+class Gap(Content):
+    """Days without data."""
+
+    first: date
+    last: date
+    why: str
+
+
+class Provenance(Content):
+    """What the report was made from."""
+
+    forecast: str | None = Field(description="id of the stored forecast")
+    data: str | None = Field(description="fingerprint of the days up to the origin")
+    model: str | None = Field(description="fingerprint of the model and what is fitted beside it")
+    futures: int | None
+    seed: int | None
+    gdelphi: str
+    trained_until: date | None
+    fitted_until: date | None
+
+
+class Report(Content):
+    """One morning."""
+
+    format: Literal[1] = 1
+    title: str
+    origin: date
+    target_day: date
+    complete_at: datetime | None = Field(description="when the origin's last file was loaded, UTC")
+    issued_at: datetime = Field(description="when the forecast was made, or else the report; UTC")
+    published_at: datetime
+    partial: bool
+    hindsight: bool
+    stale: bool
+    banners: list[str] = Field(description="what a reader has to know first")
+    note: str = MEASURES_NEWS
+    days: list[date] = Field(description="the past days of rows and shares")
+    watchlist: list[str] = Field(description="streams")
+    changes: list[Change]
+    countries: list[Country]
+    record: Record
+    missing: list[Gap]
+    provenance: Provenance
