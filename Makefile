@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine, each setting up what it needs:
-#   make demo   a small simulated world, from its archive to the judged forecasts
+#   make demo   a small simulated world, from its archive to the report
 #   make test   all tests
 PYTHON ?= python3
 VENV := .venv
@@ -9,25 +9,12 @@ INSTALLED := $(VENV)/.installed
 .PHONY: demo test lint format benchmark clean
 
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $@
+	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" && \
+	touch $@ && echo "installed in $$(($$(date +%s) - began)) s"
 
-DEMO := data/demo
 demo: $(INSTALLED)
-	rm -rf $(DEMO)
-	$(BIN)/gdelphi world create --preset demo --out $(DEMO)/archive
-	$(BIN)/gdelphi ingest --archive $(DEMO)/archive --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi status --store $(DEMO)/store.duckdb --as-of 2021-09-11
-	$(BIN)/gdelphi embed --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi descriptor --stream SO --day 2021-09-10 --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi sequences --number 1000 --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi train --steps 100 --out $(DEMO)/model --store $(DEMO)/store.duckdb
-	$(BIN)/gdelphi forecast --model $(DEMO)/model --streams SO --as-of 2021-09-11 --store $(DEMO)/store.duckdb --out $(DEMO)/forecasts
-	$(BIN)/gdelphi backtest --model $(DEMO)/model --every 5 --futures 50 --no-text --world $(DEMO)/archive --out $(DEMO)/backtest --store $(DEMO)/store.duckdb
-	@echo
-	@echo "The store is $(DEMO)/store.duckdb. Ask it something:"
-	@echo '  $(BIN)/gdelphi sql "select * from daily_counts limit 5" --store $(DEMO)/store.duckdb'
+	$(BIN)/gdelphi demo --out data/demo
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -24,6 +24,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from gdelphi import __version__
 from gdelphi.errors import GdelphiError
@@ -174,7 +175,7 @@ class CheckpointFolder:
         said = {"origin": json.dumps(self.origin), "record": json.dumps(asdict(record))}
         _save(tensors, self._state, said)
 
-    def save_model(self, model: MeasureModel, tensors: Tensors, record: Record) -> None:
+    def save_model(self, model: PreTrainedModel, tensors: Tensors, record: Record) -> None:
         """The model with these weights, what it comes from and what was measured."""
         config = model.config
         config.architectures = [type(model).__name__]
@@ -183,7 +184,11 @@ class CheckpointFolder:
         said = {"format": FORMAT, "gdelphi": __version__, "origin": self.origin, **asdict(record)}
         _write(self.folder / "training.json", json.dumps(said, indent=2) + "\n")
         size = sum(each.numel() for each in model.parameters())
-        _write(self.folder / "README.md", model_card(self.folder.name, self.origin, record, size))
+        _write(self.folder / "README.md", self.card(record, size))
+
+    def card(self, record: Record, parameters: int) -> str:
+        """What README.md says."""
+        return model_card(self.folder.name, self.origin, record, parameters)
 
     def log(self, line: Mapping[str, Any]) -> None:
         """Add a line to metrics.jsonl."""

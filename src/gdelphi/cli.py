@@ -13,7 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from gdelphi import __version__, cli_forecast, cli_judge, cli_measures, cli_train, console
+from gdelphi import (
+    __version__,
+    cli_flows,
+    cli_forecast,
+    cli_judge,
+    cli_measures,
+    cli_report,
+    cli_start,
+    cli_train,
+    console,
+)
 from gdelphi.errors import ConfigError, GdelphiError
 from gdelphi.events.ingest import Request, ingest, rehearse
 from gdelphi.events.status import read_status
@@ -190,6 +200,9 @@ for name, command in {
     **cli_train.COMMANDS,
     **cli_forecast.COMMANDS,
     **cli_judge.COMMANDS,
+    **cli_report.COMMANDS,
+    **cli_flows.COMMANDS,
+    **cli_start.COMMANDS,
 }.items():
     app.command(name)(command)
 

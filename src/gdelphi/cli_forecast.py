@@ -14,9 +14,11 @@ from gdelphi.cameo import Level
 from gdelphi.options import (
     ConfigOption,
     JsonOption,
+    ModelOption,
     StoreOption,
     StreamOption,
     WaitOption,
+    model_folder,
     parse_day,
     settings_from,
 )
@@ -36,7 +38,6 @@ def _parse_origin(text: str) -> date | Literal["latest"]:
     return "latest" if text == "latest" else parse_day(text)
 
 
-ModelOption = Annotated[Path, typer.Option("--model", help="Folder of a trained model.")]
 OriginOption = Annotated[
     Any,
     typer.Option(
@@ -59,7 +60,6 @@ PartialOption = Annotated[
 ]
 FuturesOption = Annotated[int, typer.Option(min=1, max=10_000, help="Days drawn for a stream.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="The same seed, the same futures.")]
-DEFAULT_MODEL: Final = Path("models/latest")
 
 
 def _settle() -> None:
@@ -68,7 +68,7 @@ def _settle() -> None:
 
 
 def calibrate_command(
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = None,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -87,13 +87,13 @@ def calibrate_command(
         from gdelphi.issue import calibrate
 
         steps.step("opening the model and the measures")
-        desk = Desk(settings, model, on_packed=steps.packed)
+        desk = Desk(settings, model_folder(settings, model), on_packed=steps.packed)
         result = calibrate(desk, steps.step)
     console_forecast.show_calibrated(result, json=json)
 
 
 def forecast_command(
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = None,
     origin: OriginOption = "latest",
     streams: Annotated[
         str, typer.Option(help="Codes as KE,UP; the largest, as top50; or all.")
@@ -123,8 +123,8 @@ def forecast_command(
         from gdelphi.issue import Request, issue
 
         request = Request(
-            model=model, origin=origin, streams=streams, horizon=horizon, futures=futures,
-            seed=seed, allow_partial=allow_partial, as_of=as_of, out=out,
+            model=model_folder(settings, model), origin=origin, streams=streams, horizon=horizon,
+            futures=futures, seed=seed, allow_partial=allow_partial, as_of=as_of, out=out,
         )  # fmt: skip
         issued = issue(settings, request, on_step=steps.step, on_packed=steps.packed)
     console_forecast.show_issued(issued, json=json)
@@ -133,7 +133,7 @@ def forecast_command(
 def explain_command(
     stream: StreamOption,
     event: Annotated[str, typer.Option(help="A CAMEO code: 14, 145 or 1451.")],
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = None,
     origin: OriginOption = "latest",
     level: Annotated[
         EventLevel | None, typer.Option(help="Of the code; full: 145 and no finer [by its length].")
@@ -161,7 +161,8 @@ def explain_command(
 
         at = vantage(settings, origin, as_of=as_of, allow_partial=allow_partial)
         steps.step("opening the model and the measures")
-        desk = Desk(settings, model, number=futures, seed=seed, on_packed=steps.packed)
+        folder = model_folder(settings, model)
+        desk = Desk(settings, folder, number=futures, seed=seed, on_packed=steps.packed)
         chosen: Level | None = level.value if level else None
         found = explain(desk, stream.upper(), event, at, level=chosen, on_step=steps.step)
     console_forecast.show_explanation(found, json=json)

@@ -13,8 +13,10 @@ from gdelphi import console_judge
 from gdelphi.options import (
     ConfigOption,
     JsonOption,
+    ModelOption,
     StoreOption,
     WaitOption,
+    model_folder,
     parse_day,
     settings_from,
 )
@@ -34,9 +36,7 @@ def backtest_command(
     out: Annotated[Path, typer.Option("--out", help="Folder of the backtest.")] = Path(
         "backtests/latest"
     ),
-    model: Annotated[Path, typer.Option("--model", help="Folder of a trained model.")] = Path(
-        "models/latest"
-    ),
+    model: ModelOption = None,
     since: Annotated[
         date | None,
         typer.Option(
@@ -65,6 +65,10 @@ def backtest_command(
     text: Annotated[
         bool | None,
         typer.Option("--text/--no-text", help="ROUGE of futures [if its libraries are there]."),
+    ] = None,
+    text_model: Annotated[
+        Path | None,
+        typer.Option("--text-model", help="Folder of a text forecaster: one more member."),
     ] = None,
     allow_fitted: Annotated[
         bool,
@@ -101,9 +105,10 @@ def backtest_command(
             names = tuple(name.strip() for name in (forecasters or "").split(",") if name.strip())
             asked = Asked(
                 level.value, names, world, futures, seed,
-                text_can_be_scored() if text is None else text,
+                text_can_be_scored() if text is None else text, text_model,
             )  # fmt: skip
-            request = Request(model, out, since, until, every, asked, allow_fitted, processes)
+            chosen = model_folder(settings, model)
+            request = Request(chosen, out, since, until, every, asked, allow_fitted, processes)
             summary = _until_interrupted(judge, settings, request, bar)
     console_judge.show_backtest(summary, out, json=json)
 

@@ -31,6 +31,7 @@ from pydantic_settings import (
 )
 
 from gdelphi.config_flows import FlowSettings, ReportSettings
+from gdelphi.config_text import TextSettings
 from gdelphi.config_train import TrainSettings
 from gdelphi.errors import ConfigError
 
@@ -43,7 +44,7 @@ GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
 
 PATHS = (
     "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
-    "report.backtest", "flows.models",
+    "report.backtest", "flows.models", "text.pretrained",
 )  # fmt: skip
 
 MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]
@@ -206,6 +207,7 @@ class Settings(BaseSettings):
     sequences: SequenceSettings = SequenceSettings()
     split: SplitSettings = SplitSettings()
     train: TrainSettings = TrainSettings()
+    text: TextSettings = TextSettings()
     status: StatusSettings = StatusSettings()
     report: ReportSettings = ReportSettings()
     flows: FlowSettings = FlowSettings()

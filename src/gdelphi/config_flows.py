@@ -31,7 +31,7 @@ class FlowSettings(BaseModel):
 
     models: Path = Field(Path("models"), description="folder of models; `current` in it is in use")
     streams: str = Field("all", description="what the daily forecast is about: KE,UP, top50, all")
-    daily: str = Field("30 5 * * *", description="cron of ingest, forecast, scores, report (UTC)")
+    daily: str = Field("30 11 * * *", description="cron of ingest, forecast, scores, report (UTC)")
     training: str = Field("0 1 * * 0", description="cron of training (UTC); empty: not scheduled")
     server: str | None = Field(
         None, description="URL of a Prefect server; unset, `gdelphi serve` starts one of its own"

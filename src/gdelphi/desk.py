@@ -34,7 +34,8 @@ from gdelphi.sequences import Sequences
 from gdelphi.space import load_space
 from gdelphi.splits import Part
 from gdelphi.tilt import tilt
-from gdelphi.types import FloatArray, Forecast, ForecastError, IntArray, Measure
+from gdelphi.types import FloatArray, Forecast, Forecaster, ForecastError, IntArray, Measure
+from gdelphi.words.forecaster import text_forecaster
 
 LEVELS: Final[tuple[Level, ...]] = ("root", "base", "full")
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
@@ -57,7 +58,9 @@ class Desk:
         number: int = 100,
         seed: int = 0,
         on_packed: OnPacked | None = None,
+        text: Path | None = None,
     ) -> None:
+        """With the folder of a text forecaster, that is one more member."""
         self.folder = folder
         self._checkpoint = load_checkpoint(folder)
         self.training = self._checkpoint.training
@@ -65,11 +68,14 @@ class Desk:
         self.settings = settings.model_copy(
             update={"sequences": settings.sequences.model_copy(update={"only": streams})}
         )
-        space = load_space(measures_folder(settings) / "space")
+        self.space = space = load_space(measures_folder(settings) / "space")
         packed = pack_days(self.settings, space, on_day=on_packed)
         self.pack = Pack(packed.folder)
         self.sequences = Sequences(self.pack, self.settings)
         self.sampler = Sampler(self._checkpoint, read_outlook(self.pack), number=number, seed=seed)
+        self.text = (
+            None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
+        )
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[tuple[Level, int], Publisher] = {}
 
@@ -105,9 +111,11 @@ class Desk:
     def publisher(self, level: Level, horizon: int = 1) -> Publisher:
         """What is published at a level; `calibrate` makes it."""
         if (level, horizon) not in self._publishers:
-            readings = members(self.sampler, self.streams, level)
-            path = self._path(level, horizon)
-            self._publishers[level, horizon] = Publisher.load(path, readings, self.weights)
+            readings = self._readings(self.sampler, level, horizon)
+            path = self.path(level, horizon)
+            self._publishers[level, horizon] = Publisher.load(
+                path, readings, self._fitted_to(horizon)
+            )
         return self._publishers[level, horizon]
 
     @cached_property
@@ -115,13 +123,30 @@ class Desk:
         """Digest of the model's weights: what was fitted to others does not fit."""
         return hashlib.sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()[:16]
 
-    def _path(self, level: Level, horizon: int = 1) -> Path:
+    def _fitted_to(self, horizon: int) -> str:
+        """The same with the text forecaster, where it speaks."""
+        if self.text is None or horizon > 1:
+            return self.weights
+        return f"{self.weights}-{self.text.model.weights}"
+
+    def _speaks(self, horizon: int) -> bool:
+        """Whether there is a text forecaster, and it speaks so far ahead."""
+        return self.text is not None and horizon == 1
+
+    def path(self, level: Level, horizon: int = 1) -> Path:
+        """Where what is published at a level is kept; with a text forecaster beside the other."""
         further = f"-{horizon}" if horizon > 1 else ""
-        return self.folder / f"published-{level}{further}.json"
+        text = "-text" if self._speaks(horizon) else ""
+        return self.folder / f"published-{level}{further}{text}.json"
+
+    def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
+        """The members beside the baselines; the text forecaster speaks of tomorrow only."""
+        found = members(sampler, self.streams, level)
+        return [*found, self.text] if self.text and self._speaks(horizon) else found
 
     def calibrated(self, horizon: int = 1) -> bool:
         """Whether what is published has been fitted."""
-        return all(self._path(level, horizon).exists() for level in LEVELS)
+        return all(self.path(level, horizon).exists() for level in LEVELS)
 
     @cached_property
     def _rough(self) -> Sampler:
@@ -151,11 +176,11 @@ class Desk:
         since = None if level == "root" else before[0] - timedelta(days=FINE_DAYS)
         history = self.history(level, since)
         sampler = self.sampler if horizon == 1 else self._rough
-        readings = members(sampler, self.streams, level)
+        readings = self._readings(sampler, level, horizon)
         fitted = fit_publisher(
             level, history, readings, before=before, tuning=tuning, horizon=horizon
         )
-        fitted.save(self._path(level, horizon), self.weights)
+        fitted.save(self.path(level, horizon), self._fitted_to(horizon))
         self._publishers.pop((level, horizon), None)
         return self.publisher(level, horizon)
 

@@ -24,11 +24,29 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gdelphi.config import Settings
 from gdelphi.types import ForecastError
 
 FORMAT: Final = 1
 MANIFEST: Final = "forecast.json"
 ID_LENGTH: Final = 16
+ARGUMENTS_FILE: Final = "arguments.json"
+MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
+LEVELS: Final = ("root", "base", "full")
+
+
+def forecasts_folder(settings: Settings) -> Path:
+    """Where a store's forecasts lie."""
+    return settings.store.parent / "forecasts"
+
+
+def model_fingerprint(folder: Path, horizon: int = 1) -> str:
+    """Of a model's weights and of what was fitted beside them."""
+    digest = hashlib.sha256()
+    further = f"-{horizon}" if horizon > 1 else ""
+    for name in (*MODEL_FILES, *(f"published-{level}{further}.json" for level in LEVELS)):
+        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

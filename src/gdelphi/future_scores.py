@@ -1,12 +1,13 @@
 """Scores of whole futures: how far the days that were imagined are from the day that came.
 
-Five ensembles of a stream's next day, each of K members, are scored against its own descriptor:
+Ensembles of a stream's next day, each of K members, are scored against its own descriptor:
 
     transported   the model's futures: past days drawn by its attention, moved on
     tilted        the same with weights that agree with what is published
     drawn         the same past days, not moved: what transport adds is the difference
     recency       past days drawn by the recency kernel, where attention begins untrained
     climatology   past days of the last year, all alike
+    text          what the text forecaster writes, where the desk has one
 
 The energy score over sliced W2 is proper; all have its fair form, because their members are draws.
 The mean Sinkhorn distance is for information: a forecaster that says the same day K times may win
@@ -32,6 +33,7 @@ from torch import Tensor
 
 from gdelphi.baselines import RecencyBootstrap, past_of
 from gdelphi.desk import Desk, brief_of
+from gdelphi.embed import open_cache
 from gdelphi.ot import (
     Measures,
     energy_score,
@@ -43,7 +45,11 @@ from gdelphi.phrases import sentence
 from gdelphi.prediction import Phrase, StreamFutures
 from gdelphi.profiles import WORLD
 from gdelphi.rouge import UNDEFINED, Rouge, Text, expected_rouge, matched_rouge
+from gdelphi.space import Points
 from gdelphi.types import FloatArray, IntArray, Measure
+from gdelphi.words.forecaster import StreamTexts
+from gdelphi.words.language import DayText
+from gdelphi.words.measures import measure_of
 
 TRANSPORTED: Final = "transported"
 TILTED: Final = "tilted"
@@ -52,6 +58,8 @@ RECENCY: Final = "recency"
 CLIMATOLOGY: Final = "climatology"
 BRIEF: Final = "brief"
 RANDOM_DAYS: Final = "random days"
+WRITTEN: Final = "text"
+LIKELIEST: Final = "text brief"
 YEAR: Final = 365
 TEXTS: Final = 25
 """futures and random past days whose words are compared: ROUGE costs more than all else together,
@@ -119,16 +127,18 @@ class FutureJudge:
         each = desk.pack.facts.variants + 1
         sizes = np.diff(starts)[::each].reshape(desk.pack.shape)
         self._has_atoms = sizes > 0  # [day, stream]
+        self._points = Points(desk.space, open_cache(desk.settings)) if desk.text else None
 
     def day(self, origin: date, futures: Sequence[StreamFutures]) -> list[FutureScore]:
         """Scores of all streams whose next day has atoms, given their futures."""
         end = self._desk.sampler.position(origin)
         came = end + 1
         kernel = self._recency(origin)
+        written = self._desk.text.model.at(origin) if self._desk.text else [None] * len(futures)
         found: list[FutureScore] = []
         for place, future in enumerate(futures):
             if came < self._pack.facts.days and self._has_atoms[came, place]:
-                found += self._stream(place, end, future, kernel)
+                found += self._stream(place, end, future, kernel, written[place])
         return found
 
     def _recency(self, origin: date) -> FloatArray:
@@ -139,18 +149,30 @@ class FutureJudge:
         return kernel
 
     def _stream(
-        self, place: int, end: int, futures: StreamFutures, kernel: FloatArray
+        self,
+        place: int,
+        end: int,
+        futures: StreamFutures,
+        kernel: FloatArray,
+        written: StreamTexts | None = None,
     ) -> list[FutureScore]:
         stream = self._desk.streams[place]
         past = self._drawn_days(place, end, futures, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
+        texts_as_days = self._placed(written, stream)
         measures = _batch(
             [self._pack.atoms(end + 1, place)],
             *_moved(futures),
-            [self._pack.atoms(int(day), place) for day in distinct],
+            [*(self._pack.atoms(int(day), place) for day in distinct), *texts_as_days],
         )
         ensembles = _ensembles(futures, past, distinct)
+        if texts_as_days:
+            number = len(texts_as_days)
+            rows = len(measures.weights) - number + np.arange(number)
+            ensembles[WRITTEN] = _Ensemble(rows, np.full(number, 1 / number))
         texts = self._texts(place, end, futures) if self._text else {}
+        if self._text and written is not None:
+            texts |= self._written(written, self._day_text(end + 1, place), stream)
         energies, distances = _energies(measures, ensembles), _distances(measures)
         scores = [
             FutureScore(
@@ -186,6 +208,21 @@ class FutureJudge:
         return np.random.default_rng([self._seed, stream, day, 11, purpose])
 
     # Words.
+
+    def _placed(self, written: StreamTexts | None, stream: str) -> list[Measure]:
+        """Texts that name anything, as measures."""
+        if written is None or self._points is None:
+            return []
+        return [measure_of(self._points, text, stream) for text in written.texts if text.phrases]
+
+    def _written(self, written: StreamTexts, came: Text, stream: str) -> dict[str, Rouge]:
+        """Of texts as they were written, and of the one of the likeliest words."""
+        members = [_text(each, stream) for each in written.texts if each.phrases][:TEXTS]
+        equal = np.full(len(members), 1 / max(len(members), 1))
+        return {
+            WRITTEN: expected_rouge(members, equal, came) if members else UNDEFINED,
+            LIKELIEST: matched_rouge(_text(written.likeliest, stream), came),
+        }
 
     def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
         came = self._day_text(end + 1, place)
@@ -225,6 +262,12 @@ class FutureJudge:
         stream = self._desk.streams[place]
         named = [_said(Phrase(*phrase), stream) for phrase in phrases]
         return Text(named, _normalised(self._pack.atoms(day, place).weights))
+
+
+def _text(day: DayText, stream: str) -> Text:
+    """What was written, as ROUGE compares it."""
+    named = [_said(Phrase(each.actor1, each.code, each.actor2), stream) for each in day.phrases]
+    return Text(named, _normalised(np.array([each.weight for each in day.phrases])))
 
 
 def _said(phrase: Phrase, stream: str) -> str:

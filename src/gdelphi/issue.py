@@ -24,7 +24,9 @@ from gdelphi.clouds import Clouds, measures_folder
 from gdelphi.config import Settings, load_settings
 from gdelphi.desk import FINE_TUNING, LEVELS, Desk
 from gdelphi.forecast_tables import Reconstructed, tables_of
-from gdelphi.forecasts import ForecastStore, Recipe, StoredForecast
+from gdelphi.forecasts import ARGUMENTS_FILE, ForecastStore, Recipe, StoredForecast
+from gdelphi.forecasts import forecasts_folder as forecasts_folder
+from gdelphi.forecasts import model_fingerprint as model_fingerprint
 from gdelphi.packing import OnPacked
 from gdelphi.precedents import evidence_for
 from gdelphi.prediction import Prediction
@@ -36,11 +38,9 @@ from gdelphi.types import Forecast, ForecastError
 from gdelphi.vantage import Vantage, check_stream, choose_streams, vantage
 
 HORIZONS: Final = range(1, FURTHEST + 1)
-ARGUMENTS_FILE: Final = "arguments.json"
 CALIBRATED_FILE: Final = "calibrated.json"
 ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
 EVENTS: Final = 5  # likeliest headlines of each level whose arguments are reconstructed
-MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 
 OnStep = Callable[[str], None]
 
@@ -142,11 +142,6 @@ class Issued:
     """false: it was there"""
 
 
-def forecasts_folder(settings: Settings) -> Path:
-    """Where a store's forecasts lie."""
-    return settings.store.parent / "forecasts"
-
-
 def issue(
     settings: Settings,
     request: Request,
@@ -208,15 +203,6 @@ def data_fingerprint(desk: Desk, origin: date) -> str:
     rule = atom_rule(desk.settings.measures)
     said = json.dumps([known, desk.pack.facts.space, repr(rule)])
     return hashlib.sha256(said.encode()).hexdigest()[:16]
-
-
-def model_fingerprint(folder: Path, horizon: int = 1) -> str:
-    """Of a model's weights and of what was fitted beside them."""
-    digest = hashlib.sha256()
-    further = f"-{horizon}" if horizon > 1 else ""
-    for name in (*MODEL_FILES, *(f"published-{level}{further}.json" for level in LEVELS)):
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
-    return digest.hexdigest()[:16]
 
 
 def _reconstructed(

@@ -135,13 +135,15 @@ def _one_thread() -> Iterator[None]:
 
 def _desk(settings: Settings, request: Request) -> Desk:
     asked = request.asked
-    return Desk(settings, request.model, number=asked.futures, seed=asked.seed)
+    return Desk(
+        settings, request.model, number=asked.futures, seed=asked.seed, text=asked.text_model
+    )
 
 
 def _calibrate(desk: Desk, request: Request, progress: Progress) -> None:
     """Fit what is published at the levels that are needed, where that has not been done."""
     for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
-        if not (desk.folder / f"published-{level}.json").exists():
+        if not desk.path(level).exists():
             progress.step(f"fitting what is published at level {level}")
             desk.calibrate(level)
 
@@ -187,6 +189,8 @@ def fitted_days(desk: Desk, request: Request) -> dict[str, list[str]]:
     """First and last day of what was fitted on days: by the model's records, and by the split."""
     recorded = desk.training["origin"].get("split", {})
     found = {part: list(days) for part, days in recorded.items()}
+    if desk.text:
+        found |= {f"text {part}": list(days) for part, days in desk.text.model.fitted.items()}
     for part in PARTS[:-1]:
         found.setdefault(part, [day.isoformat() for day in desk.sequences.splits.days(part)])
     for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
@@ -201,7 +205,7 @@ def fitted_days(desk: Desk, request: Request) -> dict[str, list[str]]:
 def _origin(desk: Desk, bench: Bench, request: Request) -> dict[str, Any]:
     """What makes one backtest another; the days are not among it."""
     asked = request.asked
-    files = [f"published-{level}.json" for level in LEVELS[: LEVELS.index(asked.level) + 1]]
+    files = [desk.path(level).name for level in LEVELS[: LEVELS.index(asked.level) + 1]]
     facts = desk.pack.facts
     return {
         "format": FORMAT,
@@ -210,13 +214,20 @@ def _origin(desk: Desk, bench: Bench, request: Request) -> dict[str, Any]:
         "space": facts.space,
         "streams": list(facts.streams),
         "asked": {
-            **asdict(asked),
+            **_asked(asked),
             "forecasters": list(bench.names),
             "world": None if asked.world is None else _digest_of_world(asked.world),
         },
         "fitted": fitted_days(desk, request),
         "first_allowed": first_allowed(desk, request).isoformat(),
     }
+
+
+def _asked(asked: Asked) -> dict[str, Any]:
+    """As it is written down; a text forecaster by its weights, and only if there is one."""
+    said = asdict(asked)
+    folder = said.pop("text_model")
+    return said if folder is None else {**said, "text_model": _digest(folder / "model.safetensors")}
 
 
 def _about(desk: Desk) -> dict[str, Any]:

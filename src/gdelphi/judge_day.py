@@ -54,6 +54,8 @@ class Asked:
     seed: int = 0
     text: bool = False
     """ROUGE of futures"""
+    text_model: Path | None = None
+    """folder of a text forecaster, one more member"""
 
 
 class Answers(NamedTuple):

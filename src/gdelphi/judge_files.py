@@ -25,7 +25,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gdelphi.checkpoint import differences
 from gdelphi.errors import GdelphiError
 
 KINDS: Final = ("probabilities", "shares", "futures")
@@ -62,6 +61,8 @@ class BacktestFolder:
 
         `about` is said beside it and may differ when a run goes on.
         """
+        from gdelphi.checkpoint import differences  # torch: who only reads does without
+
         wanted = json.loads(json.dumps(origin))
         if self._run.exists():
             found = differences(self.run()["origin"], wanted)
@@ -135,6 +136,11 @@ class BacktestFolder:
 
 
 # --- files ----------------------------------------------------------------------------------------
+
+
+def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
+    """Where the scores of a stored forecast lie, in the folder of forecasts."""
+    return folder / "scores" / origin.isoformat() / f"{id}.parquet"
 
 
 def write_table(table: pa.Table, path: Path) -> None:

@@ -23,6 +23,7 @@ from gdelphi.desk import LEVELS
 from gdelphi.forecast_tables import OF_FUTURES
 from gdelphi.forecasts import ForecastStore, StoredForecast
 from gdelphi.judge_files import JudgeError, read_table, write_table
+from gdelphi.judge_files import scores_path as scores_path
 from gdelphi.profiles import SURGE_DAYS, outcomes, read_profiles
 from gdelphi.publish import PUBLISHED
 from gdelphi.scores import Skill, brier, log_score, skill
@@ -91,11 +92,6 @@ def score_forecasts(
     kept = {key: path for key, path in there.items() if path.exists()}
     hindsight = known + len(new) - len(kept)
     return ForecastsScored(folder, new, known, waiting, hindsight, list(_standings(kept)))
-
-
-def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
-    """Where the scores of a forecast lie."""
-    return folder / "scores" / origin.isoformat() / f"{id}.parquet"
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gdelphi.config import Loaded, load_settings
+from gdelphi.config import Loaded, Settings, load_settings
+from gdelphi.errors import ConfigError
 
 
 def parse_day(text: str) -> date:
@@ -31,6 +32,10 @@ WaitOption = Annotated[
     typer.Option("--wait", help="Seconds to wait for a process that holds the store [30]."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="Folder of a trained model [the one in use, models/current]."),
+]
 StreamOption = Annotated[
     str, typer.Option("--stream", help="A country's two letters (FIPS 10-4), or WORLD.")
 ]
@@ -50,3 +55,16 @@ class Form(StrEnum):
 def settings_from(config: Path | None, **flags: Any) -> Loaded:
     """The settings in force; `a__b` names the setting a.b."""
     return load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
+
+
+def model_folder(settings: Settings, given: Path | None) -> Path:
+    """The model that is meant: without one given, the one in use."""
+    if given is not None:
+        return given
+    current = settings.flows.models / "current"
+    if not current.exists():
+        raise ConfigError(
+            f"no model is in use, {current} is not there: `gdelphi promote` takes a trained one "
+            "into use, --model names another"
+        )
+    return current

@@ -59,7 +59,10 @@ class Probability(Content):
 
 
 class Share(Content):
-    """The share of a root in the day's news, with its past."""
+    """The share of a root in the day's news, with its past.
+
+    Without a forecast, mean and quantiles are those of the past days.
+    """
 
     code: str
     label: str

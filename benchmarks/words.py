@@ -1,0 +1,272 @@
+"""The tables of docs/words.md, as Markdown on the standard output.
+
+    python benchmarks/words.py names --store STORE --namer FOLDER
+    python benchmarks/words.py texts --store STORE --model FOLDER --text-model FOLDER
+                                     [--world ARCHIVE] [--every 6] [--config gdelphi.toml]
+    python benchmarks/words.py skill --backtest FOLDER [--plain FOLDER]
+    python benchmarks/words.py days  --store STORE --model FOLDER --text-model FOLDER
+                                     --stream GG [--number 5]
+
+`names`: held-out phrases from their points back to words, and atoms of test days, by the namer and
+by the nearest observed phrase. `texts`: ROUGE in three forms and energy scores of everybody who
+says anything about the next day. `skill`: Brier scores of a backtest with --text-model, beside one
+without (--plain). `days`: real days side by side. `gdelphi text data` says itself what a dataset
+costs.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+import torch
+
+from gdelphi.config import Settings, load_settings
+from gdelphi.console_judge import number, skill_cells
+from gdelphi.describe import ingested_panel
+from gdelphi.desk import Desk, brief_of, stream_futures
+from gdelphi.judge import summarise_folder
+from gdelphi.phrases import sentence
+from gdelphi.rouge import Text, matched_rouge
+from gdelphi.text_judge import FORMS, TextJudge, TextScore
+from gdelphi.types import TARGETS
+from gdelphi.words.forecaster import TextModel, faults
+from gdelphi.words.learning import text_ground
+from gdelphi.words.naming import Agreement, Key, Namer, agreement, nearest
+from gdelphi.words.naming_task import Examples, NamingTask, held_out
+from gdelphi.words.outlook import in_english
+
+PHRASES = 3000  # held-out phrases, and atoms, that names are compared on
+
+
+def table(title: str, head: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
+    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def settings_of(given: argparse.Namespace) -> Settings:
+    return load_settings(given.config, {"store": given.store}).settings
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def rouge_one(named: Sequence[Key | None], right: Sequence[Key]) -> float:
+    """Mean ROUGE-1 of names with the right ones; nothing for what cannot be read."""
+    one = np.ones(1)
+    found = [
+        0.0 if name is None else matched_rouge(
+            Text([sentence(*name)], one), Text([sentence(*key)], one)
+        ).one
+        for name, key in zip(named, right, strict=True)
+    ]  # fmt: skip
+    return float(np.mean(found))
+
+
+def name_row(name: str, what: Agreement, rouge: float) -> Sequence[str]:
+    shares = (what.event, what.root, what.roles, what.countries, what.whole, what.new)
+    return (name, *(f"{share:.1%}" for share in shares), f"{what.unreadable:.2%}", f"{rouge:.3f}")
+
+
+def names(given: argparse.Namespace) -> None:
+    """Round trips: phrase -> point -> words."""
+    settings = settings_of(given)
+    task = NamingTask(text_ground(settings))
+    namer = Namer.load(given.namer, task.ground.space)
+    random = np.random.default_rng(1)
+    size = min(PHRASES, len(task.others))
+    places = task.others[random.choice(len(task.others), size=size, replace=False)]
+    observed = frozenset(task.slots.keys(task.observed))
+    table_of = task.slots.points(task.observed)
+    keys = task.slots.keys(task.observed)
+    head = ("names by", "event code", "root", "both roles", "both countries", "whole phrase",
+            "right and never observed", "unreadable", "ROUGE-1")  # fmt: skip
+    print(f"{len(task.observed):,} observed phrases, {len(task.others):,} held out; "
+          f"{len(task.vocabulary):,} words")  # fmt: skip
+
+    def rows(some: Examples) -> Iterator[Sequence[str]]:
+        began = process_time()
+        named = [None if x is None else x[:3] for x in namer.name(some.points, some.weights)]
+        each = 1e3 * (process_time() - began) / len(some.keys)
+        near = [keys[at] for at in nearest(some.points, table_of)]
+        yield name_row("nearest observed", agreement(near, some.keys, observed),
+                       rouge_one(near, some.keys))  # fmt: skip
+        yield name_row(f"namer ({each:.1f} ms)", agreement(named, some.keys, observed),
+                       rouge_one(named, some.keys))  # fmt: skip
+
+    phrases = task.phrases(places, np.full(size, 0.2))
+    table(f"{size:,} held-out phrases, at their own points:", head, rows(phrases))
+    rows_of = atoms_of_test_days(task, random)
+    table(f"{len(rows_of):,} atoms of test days:", head, rows(task.atoms(rows_of)))
+    new = np.array([held_out(key) for key in task.atoms(rows_of).keys])
+    if new.any():
+        held = task.atoms(rows_of[new])
+        table(f"{int(new.sum()):,} of these that are called by held-out phrases:", head, rows(held))
+
+
+def atoms_of_test_days(task: NamingTask, random: np.random.Generator) -> np.ndarray:
+    """Atoms of days' own descriptors."""
+    said, streams = task.ground.said, task.ground.pack.shape[1]
+    found = [
+        np.arange(rows.start, rows.stop)
+        for day in task.ground.targets("test").tolist()
+        for stream in range(streams)
+        for rows in (said.descriptor(day, stream),)
+    ]
+    every = np.concatenate(found)
+    return random.choice(every, size=min(PHRASES, len(every)), replace=False)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def texts(given: argparse.Namespace) -> None:
+    """ROUGE and energy scores of everybody's words."""
+    settings = settings_of(given)
+    desk = Desk(settings, given.model, text=given.text_model)
+    if not desk.path("root").exists():
+        desk.calibrate("root")
+    oracle = ingested_panel(desk.settings, given.world).oracle() if given.world else None
+    judge = TextJudge(desk, oracle)
+    days = desk.target_days("test")[:: given.every]
+    scores = [score for day in days for score in judge.day(day)]
+    print(f"{len(days)} days from {days[0]} to {days[-1]}, {len(desk.streams)} streams.")
+    head = ["speaker", "energy score"]
+    head += [f"{form} {kind}" for form in FORMS for kind in ("1", "2", "L")]
+    speakers = dict.fromkeys(score.speaker for score in scores)
+    rows = (text_row(name, [x for x in scores if x.speaker == name]) for name in speakers)
+    table("Energy score (lower is better), ROUGE (higher):", head, rows)
+    show_faults(given, desk, days[:: max(len(days) // 3, 1)])
+
+
+def text_row(name: str, scores: Sequence[TextScore]) -> Sequence[str]:
+    energy = float(np.mean([score.energy for score in scores]))
+    rouge = [
+        f"{np.nanmean([score.rouge[form][kind] for score in scores]):.3f}"
+        for form in FORMS
+        for kind in range(3)
+    ]
+    return (name, "" if np.isnan(energy) else number(energy), *rouge)
+
+
+def show_faults(given: argparse.Namespace, desk: Desk, days: Sequence[object]) -> None:
+    """Texts written without a guide: how much of them is no phrase."""
+    free = TextModel(given.text_model, desk.pack, guided=False)
+    missed = phrases = 0
+    began = perf_counter()
+    for day in days:
+        some = faults(free.at(day - timedelta(days=1)))  # type: ignore[operator]
+        missed, phrases = missed + some[0], phrases + some[1]
+    print(f"\nNot guided, {missed:,} groups of words were no phrase beside {phrases:,} phrases "
+          f"({(perf_counter() - began) / len(days):.1f} s a day).")  # fmt: skip
+
+
+# --- skill ----------------------------------------------------------------------------------------
+
+
+def skill(given: argparse.Namespace) -> None:
+    """Brier scores and skill against the stack, of a backtest with a text forecaster."""
+    summary = summarise_folder(given.backtest)
+    shown = ["stack", "profiles", "direct", "atoms", "text", "combined", "fair oracle"]
+    days = summary["days"]
+    print(f"{days['number']} days from {days['first']} to {days['last']}.")
+    lines = {
+        (line["target"], line["forecaster"]): line
+        for line in summary["scores"]
+        if line["cells"] == "active"
+    }
+    plain = {}
+    if given.plain:
+        plain = {
+            line["target"]: line
+            for line in summarise_folder(given.plain)["scores"]
+            if line["cells"] == "active" and line["forecaster"] == "combined"
+        }
+
+    def rows() -> Iterator[Sequence[str]]:
+        for target in TARGETS:
+            for name in shown:
+                line = lines.get((target, name))
+                if line:
+                    yield target, name, number(line["brier"]), *skill_cells(line["skill"])
+            if target in plain:
+                line = plain[target]
+                yield (target, "combined without text", number(line["brier"]),
+                       *skill_cells(line["skill"]))  # fmt: skip
+
+    head = ("target", "forecaster", "Brier", "skill against the stack", "95%")
+    table("Active cells:", head, rows())
+    head = ("futures", "energy score", "skill against recency", "95%")
+    table("Whole futures:", head, ((line["ensemble"], number(line["energy"]),
+          *skill_cells(line["skill"])) for line in summary["futures"]))  # fmt: skip
+
+
+# --- days -----------------------------------------------------------------------------------------
+
+
+def days(given: argparse.Namespace) -> None:
+    """Days side by side: what came, what both models thought likeliest, three futures of each."""
+    desk = Desk(settings_of(given), given.model, text=given.text_model)
+    if not desk.path("root").exists():
+        desk.calibrate("root")
+    place = desk.streams.index(given.stream)
+    known = [
+        day
+        for day in desk.target_days("test")
+        if len(desk.pack.atoms(desk.sampler.position(day), place).weights) >= 3
+    ]
+    for day in known[:: max(len(known) // given.number, 1)][: given.number]:
+        show_day(desk, place, day)
+
+
+def show_day(desk: Desk, place: int, day: object) -> None:
+    stream, origin = desk.streams[place], day - timedelta(days=1)  # type: ignore[operator]
+    at = desk.sampler.position(day)  # type: ignore[arg-type]
+    phrases = zip(*desk.pack.atom_phrases(at, place), strict=True)
+    weights = desk.pack.atoms(at, place).weights
+    came = [f"{sentence(*x, stream)} ({w:.0%})" for x, w in zip(phrases, weights, strict=True)]
+    roots = desk.known_at("root", origin)
+    wanted = desk.publisher("root").forecast(roots, origin)[place].occurs
+    futures = stream_futures(desk, desk.sampler.at(origin), place, roots, wanted)
+    brief = [f"{sentence(*atom.phrase, stream)} ({atom.weight:.0%})"
+             for atom in brief_of(futures, desk.settings.measures)]  # fmt: skip
+    moved = []
+    for n in np.flatnonzero(futures.exists)[:3].tolist():
+        masses = futures.weights[n]
+        order = [k for k in np.argsort(-masses).tolist() if masses[k] > 0]
+        moved.append([f"{sentence(*futures.phrases[futures.named[n][k]], stream)} "
+                      f"({masses[k] / masses.sum():.0%})" for k in order])  # fmt: skip
+    assert desk.text is not None
+    written = desk.text.model.at(origin)[place]
+    print(f"\n### {day}\n\n| | measure transformer | text forecaster |\n|---|---|---|")
+    cell = "<br>".join
+    print(f"| came | {cell(came)} | |")
+    print(f"| likeliest | {cell(brief)} | {cell(in_english(written.likeliest, stream))} |")
+    for n in range(3):
+        left = cell(moved[n]) if n < len(moved) else ""
+        print(f"| future {n + 1} | {left} | {cell(in_english(written.texts[n], stream))} |")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(required=True)
+    for work in (names, texts, skill, days):
+        command = commands.add_parser(work.__name__)
+        command.set_defaults(work=work)
+        command.add_argument("--config", type=Path)
+        command.add_argument("--store", type=Path)
+        for name in ("--namer", "--model", "--text-model", "--world", "--backtest", "--plain"):
+            command.add_argument(name, type=Path)
+        command.add_argument("--stream")
+        command.add_argument("--number", type=int, default=5)
+        command.add_argument("--every", type=int, default=6)
+    given = parser.parse_args()
+    given.work(given)
+
+
+if __name__ == "__main__":
+    main()

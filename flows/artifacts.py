@@ -1,0 +1,80 @@
+"""What a run leaves on Prefect's page: tables, summaries, links."""
+
+from typing import TYPE_CHECKING, Any
+
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
+
+if TYPE_CHECKING:
+    from gdelphi.config import Settings
+    from gdelphi.events.ingest import IngestResult
+    from gdelphi.forecasts import StoredForecast
+    from gdelphi.pipeline import Run
+    from gdelphi.promote import Decided
+
+COUNTS = ("loaded", "rows_in", "accepted", "rejected", "duplicates", "repaired", "not_tried")
+
+
+def show_ingest(result: "IngestResult") -> None:
+    """What came in."""
+    counts = [{"what": name, "number": getattr(result, name)} for name in COUNTS]
+    window = result.plan.window
+    told = f"{result.archive}, {window.since or 'the beginning'} to {window.until or 'the end'}"
+    create_table_artifact(counts, key="ingest", description=told)
+
+
+def show_run(settings: "Settings", run: "Run") -> None:
+    """Ingestion, the last forecast in brief, and where its report is."""
+    if run.ingested:
+        show_ingest(run.ingested)
+    lines = [f"**{trouble}**" for trouble in run.troubles] + run.notes
+    if run.issued:
+        lines.append(_forecast(run.issued[-1].forecast))
+    elif not lines:
+        lines = ["No forecast was due."]
+    told = f"run for {run.as_of}"
+    create_markdown_artifact("\n\n".join(lines), key="forecast-summary", description=told)
+    for report in run.reports[-1:]:
+        page = report.folder / "index.html"
+        address = settings.report.address
+        link = (
+            f"{address.rstrip('/')}/{report.folder.name}/" if address else page.resolve().as_uri()
+        )
+        create_link_artifact(link, key="report", description=f"report of {report.folder.name}")
+
+
+def _forecast(forecast: "StoredForecast") -> str:
+    """Headlines that are furthest from what is usual, as Markdown."""
+    from gdelphi.summary import in_brief
+
+    manifest, brief = forecast.manifest, in_brief(forecast)
+    rows = [
+        f"| {said.stream} | {said.label} | {said.published:.0%} | {said.stack:.0%} | "
+        f"{said.usual:.0%} |"
+        for said in brief.changes
+    ]
+    head = (
+        f"Forecast of {manifest.target_day} from {manifest.recipe.origin}, kept in `{manifest.id}`"
+    )
+    table = ["| stream | headline | published | stack | usual |", "|---|---|---|---|---|", *rows]
+    return "\n".join([f"{head}.", "", *table])
+
+
+def show_backtest(summary: dict[str, Any], told: str) -> None:
+    """Scores of a backtest."""
+    names = ("cells", "target", "forecaster", "days", "brier", "log_score")
+    rows = [
+        {**{name: line[name] for name in names}, "skill": line["skill"]["value"]}
+        for line in summary["scores"]
+    ]
+    create_table_artifact(rows, key="backtest", description=told)
+
+
+def show_decision(decided: "Decided") -> None:
+    """Which model is in use now, and why."""
+    text = f"**{decided.action}**: `{decided.current}` is in use; {decided.reason}."
+    told = "by the rule of `gdelphi promote`"
+    create_markdown_artifact(text, key="promotion", description=told)

@@ -1,0 +1,24 @@
+"""Forecasts and reports of past days, as if there had been a run on each."""
+
+from datetime import date
+
+from prefect import flow, get_run_logger
+
+from gdelphi_flows.artifacts import show_run
+from gdelphi_flows.shared import Tasks, my_turn, settings_of, tell
+
+
+@flow(name="gdelphi-backfill", on_failure=[tell], on_crashed=[tell])
+def backfill(
+    since: date, until: date, config: str | None = None, as_of: date | None = None
+) -> None:
+    """Ingest, embed, forecast, score and report from one day to another."""
+    settings, log = settings_of(config), get_run_logger()
+    steps = 3 + 2 * ((until - since).days + 1)
+    with my_turn(settings, f"backfill from {since} to {until}"):
+        from gdelphi import pipeline
+
+        do = Tasks(settings, steps)
+        run = pipeline.backfill(settings, since, until, as_of=as_of, do=do, on_step=log.info)
+    show_run(settings, run)
+    run.raise_troubles()

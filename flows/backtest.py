@@ -1,0 +1,30 @@
+"""Judge a model beside all baselines, on days that nothing was fitted on."""
+
+from datetime import date
+from pathlib import Path
+
+from prefect import flow
+
+from gdelphi_flows.artifacts import show_backtest
+from gdelphi_flows.shared import Tasks, day_of, settings_of, tell
+
+
+@flow(name="gdelphi-backtest", on_failure=[tell], on_crashed=[tell])
+def backtest(
+    config: str | None = None,
+    as_of: date | None = None,
+    model: str | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    every: int = 1,
+) -> None:
+    """Score all forecasters from one day to another; the model in use unless another is named."""
+    settings = settings_of(config)
+    from gdelphi.judge import Request, judge
+    from gdelphi.promote import current_link
+
+    folder = (Path(model) if model else current_link(settings)).resolve()
+    out = settings.store.parent / "backtests" / f"{day_of(as_of)}-{folder.name}"
+    request = Request(folder, out, since, until, every)
+    summary = Tasks(settings, 1)("backtest", lambda: judge(settings, request))
+    show_backtest(summary, f"{folder.name}, kept in {out}")

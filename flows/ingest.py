@@ -1,0 +1,22 @@
+"""Bring what the archive has, and the store lacks, into the store."""
+
+from datetime import date
+
+from prefect import flow
+
+from gdelphi_flows.artifacts import show_ingest
+from gdelphi_flows.shared import Tasks, my_turn, settings_of, tell
+
+# What flows call imports torch and more, so it is imported when one runs: the process that starts
+# them has no use for it.
+
+
+@flow(name="gdelphi-ingest", on_failure=[tell], on_crashed=[tell])
+def ingest(config: str | None = None, as_of: date | None = None, since: date | None = None) -> None:
+    """Ingest up to a day; `since` reaches further back than the last day there."""
+    settings = settings_of(config)
+    with my_turn(settings, "ingest"):
+        from gdelphi.pipeline import bring
+
+        result = Tasks(settings, 1)("ingest", lambda: bring(settings, since, as_of))
+    show_ingest(result)

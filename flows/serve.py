@@ -1,0 +1,212 @@
+"""`gdelphi serve`: a Prefect server and the process that runs flows, started and looked after.
+
+Prefect's server within a process fires no schedules, so a server of its own is started unless the
+settings name one. This process imports neither Prefect nor the flows, it only watches the two:
+whatever they are doing, stopping means ending two groups of processes, and none is left behind.
+"""
+
+import importlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import httpx
+
+from gdelphi.config import Settings
+from gdelphi.errors import GdelphiError
+from gdelphi.notify import notify
+from gdelphi_flows.processes import Child
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 300.0  # a server makes its database first, and machines may be slow
+LOOK_SECONDS: Final = 0.5
+STEADY_SECONDS: Final = 120.0  # a process that has run for so long did not fail at its start
+RESTARTS: Final = 5  # in a row
+ONCE: Final = {"daily": "forecast", "train": "train", "ingest": "ingest"}
+"""flows that can be run at once, and their modules"""
+Say = Callable[[str], None]
+
+
+class ServeError(GdelphiError):
+    """The schedule cannot be served."""
+
+
+def prefect_home(settings: Settings) -> Path:
+    """Prefect's own files lie beside the store, not in the user's home."""
+    return settings.store.parent.resolve() / "prefect"
+
+
+def environment(settings: Settings, api: str | None) -> dict[str, str]:
+    """Variables that Prefect runs with."""
+    given = {
+        "PREFECT_HOME": str(prefect_home(settings)),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # see `gdelphi train`
+    }
+    if api:
+        given["PREFECT_API_URL"] = api
+    return {**os.environ, **given}
+
+
+def configured_server(settings: Settings) -> str | None:
+    """URL of the API of a server that somebody else looks after."""
+    url = settings.flows.server or os.environ.get("PREFECT_API_URL")
+    return (
+        None if not url else url if url.rstrip("/").endswith("/api") else f"{url.rstrip('/')}/api"
+    )
+
+
+# --- one run now ----------------------------------------------------------------------------------
+
+
+def run_once(settings: Settings, name: str, config: Path | None) -> None:
+    """Run a flow in this process; a server that is being served is told of it."""
+    _require_prefect()
+    if name not in ONCE:
+        raise ServeError(f"no flow {name!r} to run once: there are {', '.join(ONCE)}")
+    serving = _own_api(settings)
+    api = configured_server(settings) or (serving if _healthy(serving) else None)
+    os.environ.update(environment(settings, api))
+    module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
+    getattr(module, name)(config=_plain(config))
+
+
+def _plain(config: Path | None) -> str | None:
+    return str(config.resolve()) if config else None
+
+
+def _require_prefect() -> None:
+    if importlib.util.find_spec("prefect") is None:
+        raise ServeError('Prefect is not installed: pip install "gdelphi[flows]"')
+
+
+# --- the schedule ---------------------------------------------------------------------------------
+
+
+def serve(settings: Settings, config: Path | None, *, every: float | None, say: Say) -> None:
+    """Fire schedules until a signal asks to stop."""
+    _require_prefect()
+    given = configured_server(settings)
+    api = given or _own_api(settings)
+    variables = environment(settings, api)
+    prefect_home(settings).mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "gdelphi_flows.schedule"]
+    command += ["--config", str(config.resolve())] if config else []
+    command += ["--every", str(every)] if every else []
+    flows = Child("the process that runs flows", command, variables)
+    server = None if given else _server(settings, variables)
+    with _until_signal() as stop:
+        try:
+            _watch([each for each in (server, flows) if each], api, stop, say)
+        except ServeError as error:
+            notify(settings.flows, f"gdelphi serve has stopped: {error}")
+            raise
+        finally:
+            say("stopping")
+            flows.stop()
+            if server:
+                server.stop()
+    say("stopped")
+
+
+def _own_api(settings: Settings) -> str:
+    return f"http://{HOST}:{settings.flows.port}/api"
+
+
+def _server(settings: Settings, variables: dict[str, str]) -> Child:
+    port = settings.flows.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ServeError(
+                f"port {port} of {HOST} is taken ({error.strerror}): set another in flows.port or, "
+                "if a Prefect server of yours is there, its URL in flows.server"
+            ) from None
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST]
+    log = prefect_home(settings) / "server.log"
+    own = {name: value for name, value in variables.items() if name != "PREFECT_API_URL"}
+    return Child("the Prefect server", [*command, "--port", str(port)], own, log)
+
+
+@contextmanager
+def _until_signal() -> Iterator[threading.Event]:
+    """An event that a signal sets; the handlers from before come back."""
+    stop = threading.Event()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {sign: signal.signal(sign, asked) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+
+
+def _watch(children: list[Child], api: str, stop: threading.Event, say: Say) -> None:
+    """Start them one after another, and again when one ends."""
+    failures = dict.fromkeys((child.name for child in children), 0)
+    while not stop.is_set():
+        for child in children:
+            if stop.is_set():
+                return
+            code = child.ended()
+            if child.pid and code is None:
+                continue
+            if child.pid:
+                steady = time.monotonic() - child.since > STEADY_SECONDS
+                failures[child.name] = 0 if steady else failures[child.name] + 1
+                _give_up(child, failures[child.name], code)
+                say(f"{child.name} has ended with {code}: starting it again")
+                child.stop()  # what it has started
+                stop.wait(_pause(failures[child.name]))
+            child.start()
+            if child.log:
+                _await(child, api, stop)
+                say(f"Prefect's page is at {api.removesuffix('/api')}")
+        stop.wait(LOOK_SECONDS)
+
+
+def _pause(failures: int) -> float:
+    """Seconds before another try."""
+    return 2.0**failures - 1
+
+
+def _give_up(child: Child, failures: int, code: int | None) -> None:
+    if failures >= RESTARTS:
+        told = f": {_last_line(child.log)}" if child.log else ""
+        raise ServeError(f"{child.name} has failed {failures} times, the last with {code}{told}")
+
+
+def _await(server: Child, api: str, stop: threading.Event) -> None:
+    """Until it answers; one that ends is left to whoever watches."""
+    limit = time.monotonic() + START_SECONDS
+    while not stop.is_set() and server.ended() is None and not _healthy(api):
+        if time.monotonic() > limit:
+            raise ServeError(f"{server.name} does not answer after {START_SECONDS:.0f} seconds")
+        stop.wait(LOOK_SECONDS)
+
+
+def _healthy(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/health", timeout=5.0).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _last_line(log: Path | None) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log and log.exists() else []
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,78 @@
+"""What the flows share: steps as Prefect tasks, artifacts, and who is told of a failure."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from prefect import get_run_logger, task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.flows import Flow
+
+from gdelphi.config import Settings, load_settings
+from gdelphi.notify import notify
+from gdelphi.turns import take_unended, turn
+
+DOWNLOADS: Final = "ingest"  # the one step that is tried again: others would fail alike
+DELAYS: Final = [60.0, 300.0, 900.0]  # seconds before each further try
+WRITER: Final = "gdelphi-writer"  # tag of all tasks, for a limit on a server that several share
+Result = TypeVar("Result")
+
+
+def settings_of(config: str | None) -> Settings:
+    """The settings that a flow runs with; None: as the command line finds them."""
+    return load_settings(Path(config) if config else None).settings
+
+
+def day_of(as_of: date | None) -> date:
+    """The day that a run is for."""
+    return as_of or datetime.now(UTC).date()
+
+
+class Tasks:
+    """Carries out steps as tasks, within the time that a flow has, and shows how far it is."""
+
+    def __init__(self, settings: Settings, steps: int) -> None:
+        self._until = time.monotonic() + settings.flows.timeout_hours * 3600
+        self._steps, self._done = steps, 0
+        shown: Any = create_progress_artifact(0.0, key="progress", description="of this run")
+        self._shown: UUID = shown
+
+    def __call__(self, name: str, work: Callable[[], Result], /) -> Result:
+        again = {"retries": len(DELAYS), "retry_delay_seconds": DELAYS} if name == DOWNLOADS else {}
+        given: dict[str, Any] = {
+            "name": name, "tags": [WRITER], "cache_policy": NO_CACHE, "persist_result": False,
+            "timeout_seconds": max(self._until - time.monotonic(), 1.0), **again,
+        }  # fmt: skip
+
+        @task(**given)
+        def step() -> Result:
+            return work()
+
+        result = step()
+        self._done += 1
+        update_progress_artifact(self._shown, min(100.0 * self._done / self._steps, 100.0))
+        return result
+
+
+def my_turn(settings: Settings, what: str) -> Any:
+    """No other run works on the store meanwhile; tells of one that did not end."""
+    log = get_run_logger()
+
+    def told(message: str) -> None:
+        log.error(message)
+        notify(settings.flows, f"gdelphi: {message}")
+
+    return turn(settings, what, on_wait=log.info, on_unended=told)
+
+
+def tell(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """The hook of a run that failed or crashed."""
+    settings = settings_of(flow_run.parameters.get("config"))
+    left = take_unended(settings) if state.is_crashed() else None
+    said = " ".join(filter(None, (state.message, left)))
+    notify(settings.flows, f"gdelphi: {flow.name} ({flow_run.name}) {state.name}: {said}")

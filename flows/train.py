@@ -1,0 +1,29 @@
+"""Train a challenger beside the model in use, and promote it if it is not worse."""
+
+from datetime import date
+
+from prefect import flow, get_run_logger
+
+from gdelphi_flows.artifacts import show_decision
+from gdelphi_flows.shared import Tasks, day_of, my_turn, settings_of, tell
+
+STEPS = 4
+
+
+@flow(name="gdelphi-train", on_failure=[tell], on_crashed=[tell])
+def train(config: str | None = None, as_of: date | None = None, name: str | None = None) -> None:
+    """Embed, train, calibrate, promote. Training itself takes no turn: it only reads, and lasts."""
+    settings, log = settings_of(config), get_run_logger()
+    from gdelphi import pipeline
+    from gdelphi.represent import represent
+
+    folder = pipeline.challenger_folder(settings, day_of(as_of), name)
+    do = Tasks(settings, STEPS)
+    with my_turn(settings, "measures for training"):
+        do("embed", lambda: represent(settings))
+    trained = do("train", lambda: pipeline.train_challenger(settings, folder))
+    log.info(f"trained {trained.steps} steps into {folder}, score {trained.score:.5f}")
+    with my_turn(settings, f"calibration of {folder.name}"):
+        do("calibrate", lambda: pipeline.calibrate_challenger(settings, folder))
+        decided = do("promote", lambda: pipeline.decide(settings, folder, log.info))
+    show_decision(decided)

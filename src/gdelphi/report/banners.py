@@ -1,0 +1,150 @@
+"""What a reader has to know first: everything that makes this report less than a good one.
+
+A stale or partial run still publishes, since a missing report is worse than a marked one; the mark
+is a sentence with dates, at the top.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+from gdelphi.config import Settings, SplitSettings
+from gdelphi.errors import ConfigError
+from gdelphi.events.status import Status
+from gdelphi.forecasts import Manifest
+from gdelphi.report.content import Record
+from gdelphi.report.past import Past
+from gdelphi.report.plain import clean, counted
+from gdelphi.splits import split_days
+
+FURTHEST: Final = 3000  # days: who needs more has set a split by dates
+NEXT: Final = "`gdelphi embed`, `gdelphi train` and `gdelphi forecast` make one"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What banners are about."""
+
+    settings: Settings
+    status: Status
+    origin: date
+    partial: bool
+    manifest: Manifest | None
+    past: Past
+    record: Record
+    problems: Sequence[str]
+    """of other forecasts in the folder"""
+    unknown: Sequence[str]
+    """streams of the watchlist that the report does not have"""
+
+    @property
+    def status_of_origin(self) -> str | None:
+        """What is wrong with the origin's day, if anything."""
+        found = (gap.state for gap in self.status.gaps if gap.first <= self.origin <= gap.last)
+        return next(found, None)
+
+
+def is_stale(settings: Settings, origin: date, as_of: date) -> bool:
+    """Whether an origin lies too far back, as the settings have it."""
+    return (as_of - origin).days > settings.status.stale_after_days
+
+
+def banners(about: Circumstances) -> list[str]:
+    """The sentences, the gravest first."""
+    return [clean(each) for each in _all(about)]
+
+
+def _all(about: Circumstances) -> Iterator[str]:
+    manifest = about.manifest
+    if manifest is None:
+        yield no_forecast(about.settings, about.status)
+    elif about.record.skilful is False:
+        yield about.record.verdict
+    if about.partial:
+        yield (
+            f"Partial: the news day {about.origin} was not complete when this was made. A day that "
+            "is still coming in looks quiet."
+        )
+    elif about.status_of_origin == "partial":
+        yield f"Some files of the news day {about.origin} are missing at the source."
+    if is_stale(about.settings, about.origin, about.status.as_of):
+        behind = (about.status.as_of - about.origin).days
+        yield (
+            f"Stale: the last news day in this report is {about.origin}, {counted(behind, 'day')} "
+            f"before {about.status.as_of}."
+        )
+    if manifest is not None:
+        yield from _of_forecast(manifest)
+    yield from _of_days(about.past)
+    if about.unknown:
+        yield f"The watchlist names {', '.join(about.unknown)}, of which this report has nothing."
+    for problem in about.problems:
+        yield f"A stored forecast was passed over: {problem}."
+
+
+def _of_forecast(manifest: Manifest) -> Iterator[str]:
+    if manifest.hindsight:
+        yield (
+            f"In hindsight: what is published was fitted on days up to {manifest.fitted_until}, "
+            f"after the origin {manifest.recipe.origin}. This is no forecast to judge by."
+        )
+    if manifest.issued_at.date() > manifest.target_day:
+        yield (
+            f"Made afterwards: the forecast was issued on {manifest.issued_at:%Y-%m-%d}, after its "
+            f"day {manifest.target_day} had ended, from news up to {manifest.recipe.origin} alone."
+        )
+
+
+def _of_days(past: Past) -> Iterator[str]:
+    missing = past.missing
+    if missing:
+        named = ", ".join(day.isoformat() for day in missing[-3:])
+        more = f", the last of them {named}" if len(missing) > 3 else f" ({named})"
+        yield (
+            f"{counted(len(missing), 'day')} of the last {len(past.days)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing{more}."
+        )
+
+
+# --- why there is no forecast ---------------------------------------------------------------------
+
+
+def no_forecast(settings: Settings, status: Status) -> str:
+    """Why a report has no forecast, and what to do."""
+    if status.first_day is None or status.last_day is None:
+        return f"No forecast: the store has no days yet. `gdelphi ingest` brings some; {NEXT}."
+    there = (status.last_day - status.first_day).days + 1
+    needed = days_needed(settings)
+    if needed is not None and there < needed:
+        return (
+            f"No forecast: too short to train. The store has {counted(there, 'day')}, "
+            f"{status.first_day} to {status.last_day}; with these settings a model needs at "
+            f"least {needed}: "
+            f"{settings.sequences.context_days} to look back on, and days left for training, two "
+            f"validations and a test. `gdelphi ingest` brings more; then {NEXT}."
+        )
+    return (
+        f"No forecast: none has been made. The store has {counted(there, 'day')}, enough to train; "
+        f"{NEXT}."
+    )
+
+
+def days_needed(settings: Settings) -> int | None:
+    """The fewest days that a model can be trained on; None where dates are set for the split."""
+    if settings.split.train_until or settings.split.choice_until or settings.split.tuning_until:
+        return None
+    context = settings.sequences.context_days
+    return next(
+        (days for days in range(1, FURTHEST) if _enough(days, context, settings.split)), None
+    )
+
+
+def _enough(days: int, context: int, split: SplitSettings) -> bool:
+    """Whether every part has a day, and training has one with its context before it."""
+    first = date(2000, 1, 1)  # any
+    try:
+        parts = split_days(first, first + timedelta(days=days - 1), split)
+    except ConfigError:
+        return False
+    return (parts.train[1] - first).days >= context

@@ -1,0 +1,153 @@
+"""From a report to its page: one HTML file that needs no network, and the front page of all.
+
+Chosen: what a reader sees first (changes, map, table, record) is made here and needs no script;
+countries are drawn in the browser from embedded data when they are opened, which keeps the page
+small. Style and script are inlined, and a Content-Security-Policy names their hashes, so that
+nothing else on the page can ever run, whatever text the news bring. Not chosen: a site with assets
+beside it (a report is one file that can be mailed) or a chart library (megabytes, and it wants
+'unsafe-inline').
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import date, datetime
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from gdelphi.report import marks, views
+from gdelphi.report.content import Change, Content, Report
+from gdelphi.report.payload import payload
+from gdelphi.report.safe import anchor, clean, script_json, ticked
+
+STYLES: Final = ("base.css", "overview.css", "country.css")
+SCRIPTS: Final = ("base.js", "map.js", "table.js", "charts.js", "fan.js", "country.js", "start.js")
+FRONT_SCRIPTS: Final = ("base.js",)
+HEADLINE_CHANGES: Final = 3
+
+
+class FrontEntry(Content):
+    """A report as the front page lists it."""
+
+    folder: str
+    title: str
+    origin: date
+    target_day: date
+    banners: list[str]
+    changes: list[Change]
+
+    @classmethod
+    def of(cls, report: Report, folder: str) -> "FrontEntry":
+        """The entry of a report that lies in a folder beside the front page."""
+        return cls(
+            folder=folder,
+            title=report.title,
+            origin=report.origin,
+            target_day=report.target_day,
+            banners=report.banners,
+            changes=report.changes[:HEADLINE_CHANGES],
+        )
+
+
+def long_day(day: date) -> str:
+    """Wednesday 15 March 2023."""
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+def short_day(day: date) -> str:
+    """15 Mar 2023."""
+    return f"{day.day} {day:%b %Y}"
+
+
+def moment(when: datetime | None) -> str:
+    """15 March 2023, 04:02 UTC."""
+    return "unknown" if when is None else f"{when.day} {when:%B %Y, %H:%M} UTC"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("gdelphi.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "clean": clean,
+        "ticked": ticked,
+        "anchor": anchor,
+        "long_day": long_day,
+        "short_day": short_day,
+        "moment": moment,
+        "percent": marks.percent,
+        "points": marks.points,
+        "way": marks.way,
+        "signed_percent": marks.signed_percent,
+    }
+    return made
+
+
+@cache
+def _inlined(names: tuple[str, ...]) -> str:
+    """Files of the templates folder as one text; scripts share one closed scope."""
+    folder = resources.files("gdelphi.report") / "templates"
+    parts = [(folder / name).read_text(encoding="utf-8") for name in names]
+    if names[0].endswith(".js"):
+        return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
+    return "\n".join(parts)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and nothing may run or style but what stands here."""
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _fill(template: str, scripts: tuple[str, ...], **values: Any) -> str:
+    """A template with style, script and policy. These are the package's own text, so markup."""
+    style, script = _inlined(STYLES), _inlined(scripts)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(style),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            policy=_policy(style, script),
+            **values,
+        )
+    )
+
+
+def render(report: Report) -> str:
+    """The report as one self-contained HTML page."""
+    return _fill(
+        "page.html",
+        SCRIPTS,
+        report=report,
+        forecast=any(country.probabilities for country in report.countries),
+        changes=[views.change(change) for change in report.changes],
+        lands=views.lands(report.countries),
+        map=views.MAP,
+        countries=[views.line(number, report) for number in range(len(report.countries))],
+        windows=[views.window(window) for window in report.record.windows],
+        calibration=views.calibration(report.record),
+        data=script_json(payload(report)),
+    )
+
+
+def render_front(entries: Sequence[FrontEntry]) -> str:
+    """The page that lists all reports, the newest first."""
+    newest = sorted(entries, key=lambda entry: entry.origin, reverse=True)
+    shown = [(entry, [views.change(change) for change in entry.changes]) for entry in newest]
+    return _fill("front.html", FRONT_SCRIPTS, entries=shown)

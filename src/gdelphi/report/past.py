@@ -1,0 +1,220 @@
+"""What the store knows of the days up to an origin: rows, shares, the last day in brief, gaps.
+
+A report is made while others may want to write, so the store is opened twice and briefly, and
+everything else comes from files. The day in brief is the descriptor that `gdelphi embed` has left;
+where there is none, the day's largest roots stand for it, with their number of reports.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.clouds import measures_folder
+from gdelphi.config import Settings
+from gdelphi.dayfiles import MeasuresError
+from gdelphi.descriptors import DayDescriptors, Descriptors
+from gdelphi.errors import GdelphiError
+from gdelphi.events.status import Status
+from gdelphi.phrases import sentence
+from gdelphi.profiles import Profiles, headline_of, read_profiles
+from gdelphi.report.content import Gap, Phrase
+from gdelphi.report.plain import clean, counted, label_of, number
+from gdelphi.space import load_space, place_of
+from gdelphi.store import Connection, Store
+from gdelphi.types import IntArray
+
+MEDIAN_DAYS: Final = 60  # that a share is compared with
+RECENT: Final = 7  # days of which it is said how often something was a headline
+ROOTS_SHOWN: Final = 5  # of a day without a descriptor
+STREAMS_SHOWN: Final = 50  # without a forecast: those with the most rows
+_WHY: Final = {
+    "missing": "the archive does not have it",
+    "partial": "some files are missing at the source",
+    "rejected": "a file is not a good event file",
+    "failed": "a file could not be fetched",
+    "never tried": "it was never tried; `gdelphi ingest` brings it",
+}
+
+
+class ReportError(GdelphiError):
+    """A report cannot be made, or what is on disk is none."""
+
+
+class Standing(NamedTuple):
+    """A root's share on a day, and what it has been."""
+
+    share: float
+    median: float
+    days: int
+    """that the median is of"""
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """The days of some streams up to and with an origin."""
+
+    origin: date
+    days: tuple[date, ...]
+    """those that the report shows; the history may reach further back"""
+    history: Profiles
+    complete_at: datetime | None
+
+    def _place(self, stream: str) -> int:
+        return self.history.streams.index(stream)
+
+    def rows(self, stream: str) -> list[int | None]:
+        """Reports on each day shown; None where the day is missing."""
+        volume = self.history.volume[self._place(stream)][self._shown]
+        return [
+            int(value) if known else None
+            for value, known in zip(volume, self.history.present[self._shown], strict=True)
+        ]
+
+    def shares(self, stream: str) -> dict[str, list[float | None]]:
+        """The share of each root on each day shown."""
+        shares = self.history.shares[self._place(stream)][self._shown]
+        shares = np.where(self.history.present[self._shown, None], shares, np.nan)
+        return {
+            code: [number(value) for value in shares[:, place]]
+            for place, code in enumerate(self.history.codes)
+        }
+
+    @property
+    def missing(self) -> list[date]:
+        """Days shown of which nothing is known."""
+        known = self.history.present[self._shown]
+        return [day for day, there in zip(self.days, known, strict=True) if not there]
+
+    @property
+    def _shown(self) -> slice:
+        return slice(len(self.history.days) - len(self.days), None)
+
+    def counts(self, stream: str) -> IntArray:
+        """Reports of each root on the origin's day."""
+        counts: IntArray = self.history.counts[self._place(stream), -1]
+        return counts
+
+    def headlines(self, stream: str, code: str) -> tuple[int, int]:
+        """On how many of the last seven days a root was a headline, and how many are known."""
+        known = self.history.present[-RECENT:]
+        weights = self.history.weights[self._place(stream), -RECENT:]
+        told = headline_of(weights)[:, self.history.codes.index(code)]
+        return int(told[known].sum()), int(known.sum())
+
+    def standing(self, stream: str, code: str) -> Standing | None:
+        """A root's share on the origin's day, and the median of the days before, if known."""
+        place = self._place(stream), slice(None), self.history.codes.index(code)
+        shares, known = self.history.shares[place], self.history.present
+        before = shares[:-1][known[:-1]][-MEDIAN_DAYS:]
+        if not known[-1] or len(before) < RECENT:
+            return None
+        return Standing(float(shares[-1]), float(np.median(before)), len(before))
+
+
+def read_past(
+    settings: Settings, origin: date, streams: Sequence[str] | None, status: Status
+) -> Past:
+    """Read the days up to an origin; without streams, of those with the most rows."""
+    first = status.first_day or origin
+    shown = max(first, origin - timedelta(days=settings.report.past_days - 1))
+    since = max(first, origin - timedelta(days=max(settings.report.past_days, MEDIAN_DAYS + 1) - 1))
+    if since > origin:
+        raise ReportError(f"{settings.store} begins on {first}, after the origin {origin}")
+    with Store(settings).reading() as connection:
+        chosen = streams if streams is not None else _largest(connection, shown, origin)
+        history = read_profiles(connection, "root", chosen, since=since, until=origin)
+        complete_at = _complete_at(connection, origin)
+    days = tuple(shown + timedelta(days=number) for number in range((origin - shown).days + 1))
+    return Past(origin, days, history, complete_at)
+
+
+def _largest(connection: Connection, since: date, until: date) -> list[str]:
+    rows = connection.rows(
+        "SELECT ActionGeo_CountryCode FROM events WHERE NewsDay BETWEEN ? AND ? "
+        "AND ActionGeo_CountryCode IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT ?",
+        [since, until, STREAMS_SHOWN],
+    )
+    return [stream for (stream,) in rows]
+
+
+def _complete_at(connection: Connection, origin: date) -> datetime | None:
+    """When the last file that speaks for a day was loaded."""
+    found = connection.value(
+        "SELECT max(loaded_at) FROM ledger WHERE status = 'loaded' AND kind <> 'reduced' "
+        "AND ? BETWEEN first_day AND last_day",
+        [origin],
+    )
+    return found.replace(tzinfo=UTC, microsecond=0) if found else None
+
+
+# --- the origin's day in brief --------------------------------------------------------------------
+
+
+def latest_in_brief(settings: Settings, past: Past) -> Mapping[str, list[Phrase]]:
+    """The origin's day of each stream: atoms of its descriptor, or else its largest roots."""
+    found = _descriptors(settings, past.origin)
+    return {
+        stream: (_atoms(found, stream) if found else []) or _largest_roots(past, stream)
+        for stream in past.history.streams
+    }
+
+
+def _descriptors(settings: Settings, day: date) -> DayDescriptors | None:
+    """The day's descriptors, if it has been embedded."""
+    try:
+        return Descriptors(settings, load_space(measures_folder(settings) / "space")).on(day)
+    except MeasuresError:
+        return None
+
+
+def _atoms(found: DayDescriptors, stream: str) -> list[Phrase]:
+    try:
+        day = found.descriptor(stream)
+    except MeasuresError:  # a file that cannot be read is made again by `gdelphi embed`
+        return []
+    if day is None:
+        return []
+    place = place_of(stream)
+    phrases = [
+        Phrase(
+            weight=number(weight) or 0.0,
+            words=clean(sentence(first, code, second, place)),
+            code=clean(code),
+        )
+        for weight, first, code, second in zip(day.weights, *day.phrases, strict=True)
+    ]
+    return sorted(phrases, key=lambda each: -each.weight)
+
+
+def _largest_roots(past: Past, stream: str) -> list[Phrase]:
+    """The day's largest roots by share, with their number of reports."""
+    shares = past.history.shares[past.history.streams.index(stream), -1]
+    counts = past.counts(stream)
+    places = [place for place in np.argsort(-shares, kind="stable") if counts[place]]
+    codes = past.history.codes
+    return [
+        Phrase(
+            weight=number(shares[place]) or 0.0,
+            words=f"{label_of(codes[place])} ({counted(int(counts[place]), 'report')})",
+            code=codes[place],
+        )
+        for place in places[:ROOTS_SHOWN]
+    ]
+
+
+# --- what is missing ------------------------------------------------------------------------------
+
+
+def gaps(status: Status, days: Sequence[date]) -> list[Gap]:
+    """The days among those shown that are not whole, and why."""
+    found = []
+    for gap in status.gaps:
+        first, last = max(gap.first, days[0]), min(gap.last, days[-1])
+        if first <= last:
+            why = _WHY.get(gap.state, gap.state)
+            reason = f" ({clean(gap.reason)})" if gap.reason else ""
+            found.append(Gap(first=first, last=last, why=why + reason))
+    return found

@@ -1,0 +1,172 @@
+"""The data that the page's script draws countries from: a report in short.
+
+A country's section is drawn when a reader opens it, from this: whole numbers (thousandths) in plain
+lists, codes by their number in one list. Not the report's own JSON: with the names of its fields on
+each of 50,000 points of futures a page would weigh 10 MB. Codes that nobody expects, and the
+smaller shares, are left to the tables beside the page.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from gdelphi.report.content import Country, Event, Fan, Phrase, Probability, Report, Share
+from gdelphi.report.safe import anchor, clean, web_address
+
+TARGETS: Final = ("occurs", "headline", "surge")
+WORTH: Final = 0.01
+"""a finer code is on the page if a probability or what is usual for it is at least this"""
+SHARES: Final = 9
+EVIDENCE: Final = 3
+_KINDS: Final = ((1, 5, 0), (6, 8, 1), (9, 13, 2), (14, 20, 3))
+
+
+def kind(code: str) -> int:
+    """Class of a code: verbal or material cooperation, verbal or material conflict; or none: 4."""
+    if not (code[:2].isascii() and code[:2].isdigit()):
+        return 4
+    root = int(code[:2])
+    return next((number for low, high, number in _KINDS if low <= root <= high), 4)
+
+
+def thousandths(value: float | None) -> int | None:
+    return None if value is None else round(value * 1000)
+
+
+class Codes:
+    """Numbers for codes, given in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.entries: list[list[Any]] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, code: str, label: str | None = None, level: str = "root") -> int:
+        """The number of a code; its label is taken from where one is known."""
+        key = (level, code)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.entries)
+            self.entries.append([clean(code, 12), clean(label or code, 80), level, kind(code)])
+        elif label:
+            self.entries[self._numbers[key]][1] = clean(label, 80)
+        return self._numbers[key]
+
+
+def _phrases(phrases: Iterable[Phrase]) -> list[Any]:
+    return [[thousandths(p.weight), clean(p.words, 140), kind(p.code)] for p in phrases]
+
+
+def _kept(found: list[Probability]) -> list[Probability]:
+    worth = {
+        (p.level, p.code)
+        for p in found
+        if p.level == "root" or p.published >= WORTH or (p.usual or 0) >= WORTH
+    }
+    return [p for p in found if (p.level, p.code) in worth]
+
+
+def _probabilities(found: list[Probability], codes: Codes) -> list[Any]:
+    lines: dict[int, list[Any]] = {}
+    for p in _kept(found):
+        number = codes.number(p.code, p.label, p.level)
+        line = lines.setdefault(number, [number, None, None, None])
+        values = [thousandths(v) for v in (p.published, p.stack, p.usual, p.yesterday)]
+        members = {clean(name, 30): thousandths(v) for name, v in p.members.items()}
+        line[1 + TARGETS.index(p.target)] = values + ([members] if p.level == "root" else [])
+    return list(lines.values())
+
+
+def _shares(shares: list[Share], codes: Codes) -> list[Any]:
+    largest = sorted(shares, key=lambda s: max(s.mean, s.q95 / 2), reverse=True)[:SHARES]
+    return [
+        [
+            codes.number(s.code, s.label),
+            [thousandths(v) for v in (s.q05, s.q25, s.q50, s.q75, s.q95)],
+            [thousandths(v) for v in s.past],
+        ]
+        for s in largest
+    ]
+
+
+def _event(event: Event, codes: Codes) -> dict[str, Any]:
+    return {
+        "code": codes.number(event.code, event.label, event.level),
+        "headline": thousandths(event.headline),
+        "occurs": thousandths(event.occurs),
+        "arguments": [
+            [[clean(a.words, 60), thousandths(a.probability)] for a in part[:4]]
+            for part in (event.who, event.whom, event.where)
+        ],
+        "evidence": [
+            {
+                "day": e.day.isoformat(),
+                "words": clean(e.words, 140),
+                "place": clean(e.place, 60) if e.place else None,
+                "mentions": e.mentions,
+                "source": clean(e.source, 60) if e.source else None,
+                "address": web_address(e.source),
+            }
+            for e in event.evidence[:EVIDENCE]
+        ],
+    }
+
+
+def _fan(fan: Fan | None, codes: Codes) -> dict[str, Any] | None:
+    if fan is None:
+        return None
+    futures = []
+    for future in fan.futures:
+        points: list[int] = []
+        for p in future.points:
+            numbers = (round(v * 1000) for v in (p.x, p.y, p.size))
+            points += [*numbers, codes.number(p.root)]
+        futures.append([future.day.isoformat(), round(future.weight * 10_000), points])
+    return {
+        "futures": futures,
+        "effective": round(fan.effective, 1),
+        "explained": thousandths(fan.explained),
+        "landmarks": [
+            [codes.number(code), round(x * 1000), round(y * 1000)]
+            for code, (x, y) in fan.landmarks.items()  # roots
+        ],
+    }
+
+
+def _published(country: Country) -> list[str | None]:
+    """For each target: whether the combination or the stack is what is published."""
+    which: list[str | None] = []
+    for target in TARGETS:
+        found = {p.which for p in country.probabilities if p.target == target}
+        which.append(found.pop() if len(found) == 1 else ("mixed" if found else None))
+    return which
+
+
+def _country(country: Country, codes: Codes) -> dict[str, Any]:
+    return {
+        "stream": clean(country.stream, 12),
+        "anchor": anchor(country.stream),
+        "name": clean(country.name, 60),
+        "surge": thousandths(country.conflict_surge),
+        "surgeCode": codes.number(country.conflict_code) if country.conflict_code else None,
+        "change": thousandths(country.change),
+        "changeCode": codes.number(country.change_code) if country.change_code else None,
+        "brief": _phrases(country.brief),
+        "latest": _phrases(country.latest),
+        "rows": country.rows,
+        "which": _published(country),
+        "probabilities": _probabilities(country.probabilities, codes),
+        "shares": _shares(country.shares, codes),
+        "events": [_event(event, codes) for event in country.events],
+        "fan": _fan(country.fan, codes),
+    }
+
+
+def payload(report: Report) -> dict[str, Any]:
+    """All that the page's script needs, ready for JSON."""
+    codes = Codes()
+    return {
+        "countries": [_country(country, codes) for country in report.countries],
+        "codes": codes.entries,
+        "days": [day.isoformat() for day in report.days],
+        "origin": report.origin.isoformat(),
+        "target": report.target_day.isoformat(),
+        "forecast": any(country.probabilities for country in report.countries),
+    }

@@ -1,0 +1,125 @@
+"""The tables of a report as CSV files, for whoever opens them in a spreadsheet.
+
+A spreadsheet takes a text that begins with =, +, - or @ for a formula and runs it; such texts, and
+those that begin with a tab or a line break before one, get an apostrophe in front. Numbers are
+written as numbers and need none.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from gdelphi.report.content import Country, Report
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""beginnings that a spreadsheet may obey, their wide forms too"""
+QUANTILES: Final = ("q05", "q25", "q50", "q75", "q95")
+
+Cells = Sequence[Any]
+
+
+def guarded(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    if isinstance(value, str) and value.lstrip(" ").startswith(FORMULA):
+        return f"'{value}"
+    return value
+
+
+def as_csv(names: Sequence[str], rows: Iterable[Cells]) -> str:
+    """Rows under their names."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([guarded(name) for name in names])
+    writer.writerows([guarded(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def csv_files(report: Report) -> dict[str, str]:
+    """All tables by the names of their files."""
+    return {
+        "probabilities.csv": _probabilities(report),
+        "shares.csv": _shares(report),
+        "events.csv": _events(report),
+        "changes.csv": _changes(report),
+    }
+
+
+def _probabilities(report: Report) -> str:
+    members = sorted(
+        {
+            name
+            for country in report.countries
+            for each in country.probabilities
+            for name in each.members
+        }
+    )
+    names = (
+        "target_day", "stream", "name", "level", "code", "label", "target", "published", "which",
+        "stack", "usual", "yesterday", *(f"member {name}" for name in members),
+    )  # fmt: skip
+    rows = (
+        (
+            report.target_day, country.stream, country.name, each.level, each.code, each.label,
+            each.target, each.published, each.which, each.stack, each.usual, each.yesterday,
+            *(each.members.get(name) for name in members),
+        )
+        for country in report.countries
+        for each in country.probabilities
+    )  # fmt: skip
+    return as_csv(names, rows)
+
+
+def _shares(report: Report) -> str:
+    """One row for each past day, and one with the forecast for the target day."""
+    names = ("stream", "name", "code", "label", "day", "kind", "share", *QUANTILES)
+    return as_csv(names, (row for country in report.countries for row in _own(report, country)))
+
+
+def _own(report: Report, country: Country) -> Iterator[Cells]:
+    forecast = bool(country.probabilities)
+    for each in country.shares:
+        key = (country.stream, country.name, each.code, each.label)
+        for day, value in zip(report.days, each.past, strict=True):
+            yield (*key, day, "past", value, *(None for _ in QUANTILES))
+        if forecast:
+            cuts = (getattr(each, name) for name in QUANTILES)
+            yield (*key, report.target_day, "forecast", each.mean, *cuts)
+
+
+def _events(report: Report) -> str:
+    """One row for each argument of a likely event, and for each report that speaks for it."""
+    names = (
+        "stream", "name", "level", "code", "label", "headline", "occurs", "what", "rank", "words",
+        "value", "probability", "day", "place", "mentions", "source",
+    )  # fmt: skip
+    return as_csv(names, (row for country in report.countries for row in _event_rows(country)))
+
+
+def _event_rows(country: Country) -> Iterator[Cells]:
+    for event in country.events:
+        key = (
+            country.stream, country.name, event.level, event.code, event.label, event.headline,
+            event.occurs,
+        )  # fmt: skip
+        for what in ("who", "whom", "where"):
+            for rank, each in enumerate(getattr(event, what), start=1):
+                said = (each.words, each.value, each.probability)
+                yield (*key, what, rank, *said, None, None, None, None)
+        for rank, row in enumerate(event.evidence, start=1):
+            told = (row.day, row.place, row.mentions, row.source)
+            yield (*key, "evidence", rank, row.words, None, None, *told)
+
+
+def _changes(report: Report) -> str:
+    names = (
+        "stream", "name", "code", "label", "target", "published", "before", "against", "reasons",
+    )  # fmt: skip
+    rows = (
+        (
+            each.stream, each.name, each.code, each.label, each.target, each.published,
+            each.before, each.against, ". ".join(each.reasons),
+        )
+        for each in report.changes
+    )  # fmt: skip
+    return as_csv(names, rows)

@@ -1,0 +1,226 @@
+"""The judge of texts: what everybody's words are worth beside the text of the day that came.
+
+Speakers, each an ensemble of texts of one stream's next day:
+
+    text            the text forecaster's futures, and *text brief* its likeliest words
+    futures         the measure transformer's, moved on and tilted, and *brief* its day in brief
+    random days     of the stream's last year
+    yesterday       the origin's own text
+    usual day       the few-atom summary of the stream's last year
+    oracle days     of a simulated world: for each day that the fair oracle imagines, the past day
+                    whose shares of the roots are nearest to it: words that somebody could find who
+                    knows the law of the next day's roots
+
+Three forms of ROUGE (text_rouge.py) and, of speakers that are ensembles of days, the fair energy
+score over sliced W2. Expected ROUGE is not proper: the *usual day* may win it.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+
+from gdelphi.atoms import atom_rule, name_atoms
+from gdelphi.clouds import Coded
+from gdelphi.desk import Desk, brief_of, stream_futures
+from gdelphi.embed import open_cache
+from gdelphi.ot import Measures, energy_score, sliced_embedding
+from gdelphi.phrases import sentence
+from gdelphi.prediction import StreamFutures
+from gdelphi.profiles import shares_of
+from gdelphi.quantise import quantise_adaptively
+from gdelphi.rouge import Rouge, Text, matched_rouge
+from gdelphi.space import Points, place_of
+from gdelphi.types import FloatArray, Forecaster, IntArray, Measure
+from gdelphi.words.forecaster import StreamTexts
+from gdelphi.words.language import DayText
+from gdelphi.words.measures import measure_of
+from gdelphi.words.text_rouge import mean_rouge, published_rouge, recall_rouge
+
+YEAR: Final = 365
+USUAL_POINTS: Final = 400
+FORMS: Final[Mapping[str, Callable[[Text, Text], Rouge]]] = {
+    "order-free": matched_rouge,
+    "published": published_rouge,
+    "recall": recall_rouge,
+}
+
+
+class Speaker(NamedTuple):
+    """What somebody says of a stream's next day."""
+
+    texts: list[Text]
+    days: list[Measure]
+    """the same as measures; none where the speaker is no ensemble"""
+
+
+class TextScore(NamedTuple):
+    """One speaker on one stream's day."""
+
+    stream: str
+    speaker: str
+    rouge: dict[str, Rouge]
+    """by form, the mean over the speaker's texts"""
+    energy: float
+    """not-a-number where the speaker is no ensemble"""
+
+
+class TextJudge:
+    """Scores the texts of a desk's streams."""
+
+    def __init__(
+        self, desk: Desk, oracle: Forecaster | None = None, *, texts: int = 10, seed: int = 0
+    ) -> None:
+        self._desk, self._oracle, self._most, self._seed = desk, oracle, texts, seed
+        self._pack = desk.pack
+        self._points = Points(desk.space, open_cache(desk.settings))
+
+    def day(self, day: date) -> list[TextScore]:
+        """Scores of all speakers about a target day, for the streams that have a text on it."""
+        origin = day - timedelta(days=1)
+        end = self._desk.sampler.position(origin)
+        roots = self._desk.known_at("root", origin)
+        published = self._desk.publisher("root").forecast(roots, origin)
+        sampled = self._desk.sampler.at(origin)
+        written = self._desk.text.model.at(origin) if self._desk.text else None
+        dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
+        found: list[TextScore] = []
+        for place, said in enumerate(published):
+            came = self._text(end + 1, place)
+            if not came.phrases:
+                continue
+            futures = stream_futures(self._desk, sampled, place, roots, said.occurs)
+            speakers = self._past(place, end) | self._model(place, futures)
+            if written is not None:
+                speakers |= self._written(place, written[place])
+            if dreamt is not None:
+                speakers["oracle days"] = self._dreamt(place, end, dreamt[place].share_samples)
+            found += [self._score(place, end, name, each) for name, each in speakers.items()]
+        return found
+
+    def _score(self, place: int, end: int, name: str, speaker: Speaker) -> TextScore:
+        came = self._text(end + 1, place)
+        nothing = Text([], np.zeros(0))
+        rouge = {
+            form: mean_rouge([score(text, came) for text in speaker.texts or [nothing]])
+            for form, score in FORMS.items()
+        }
+        energy = float("nan")
+        if len(speaker.days) > 1:
+            energy = _energy(self._pack.atoms(end + 1, place), speaker.days)
+        return TextScore(self._desk.streams[place], name, rouge, energy)
+
+    # Speakers.
+
+    def _past(self, place: int, end: int) -> dict[str, Speaker]:
+        """Those that only repeat the past."""
+        since = max(end + 1 - YEAR, 0)
+        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        if not there:
+            return {}
+        stream = zlib.crc32(self._desk.streams[place].encode())
+        random = np.random.default_rng([self._seed, stream, end, 31])
+        drawn = random.choice(there, size=100).tolist()
+        return {
+            "random days": self._days(place, drawn),
+            "yesterday": Speaker([self._text(there[-1], place)], []),
+            "usual day": Speaker([self._usual(place, there)], []),
+        }
+
+    def _days(self, place: int, days: Sequence[int]) -> Speaker:
+        texts = [self._text(day, place) for day in days[: self._most]]
+        return Speaker(texts, [self._pack.atoms(day, place) for day in days])
+
+    def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
+        stream = self._desk.streams[place]
+        called = [self._named(stream, *phrase) for phrase in futures.phrases]
+        texts, days = [], []
+        for number in np.flatnonzero(futures.exists).tolist():
+            kept = futures.weights[number] > 0
+            weights = _normalised(futures.weights[number][kept])
+            texts.append(Text([called[at] for at in futures.named[number][kept]], weights))
+            days.append(Measure(futures.points[number][kept], weights))
+        brief = brief_of(futures, self._desk.settings.measures)
+        shown = Text(
+            [self._named(stream, *atom.phrase) for atom in brief],
+            _normalised(np.array([atom.weight for atom in brief])),
+        )
+        return {"futures": Speaker(texts[: self._most], days), "brief": Speaker([shown], [])}
+
+    def _written(self, place: int, written: StreamTexts) -> dict[str, Speaker]:
+        stream = self._desk.streams[place]
+        named = [text for text in written.texts if text.phrases]
+        days = [measure_of(self._points, text, stream) for text in named]
+        texts = [self._of(text, stream) for text in written.texts[: self._most]]
+        likeliest = Speaker([self._of(written.likeliest, stream)], [])
+        return {"text": Speaker(texts, days), "text brief": likeliest}
+
+    def _dreamt(self, place: int, end: int, shares: FloatArray) -> Speaker:
+        """Past days whose roots are nearest to those that the oracle imagines."""
+        since = max(end + 1 - YEAR, 0)
+        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        if not there:
+            return Speaker([], [])
+        past = shares_of(self._pack.weights[place, there])
+        wanted = shares[: min(100, len(shares))]
+        distance = np.abs(wanted[:, None] - past).sum(axis=2)
+        return self._days(place, [there[int(at)] for at in distance.argmin(axis=1)])
+
+    # Words.
+
+    def _text(self, day: int, place: int) -> Text:
+        phrases = zip(*self._pack.atom_phrases(day, place), strict=True)
+        stream = self._desk.streams[place]
+        named = [self._named(stream, *phrase) for phrase in phrases]
+        return Text(named, _normalised(self._pack.atoms(day, place).weights))
+
+    def _usual(self, place: int, days: Sequence[int]) -> Text:
+        """The few-atom summary of many days, named by the phrases of their atoms."""
+        measures = [self._pack.atoms(day, place) for day in days]
+        phrases = [
+            phrase
+            for day in days
+            for phrase in zip(*self._pack.atom_phrases(day, place), strict=True)
+        ]
+        masses = np.concatenate([each.weights for each in measures])
+        kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
+        points = np.concatenate([each.points for each in measures])[kept]
+        measure = Measure(points, _normalised(masses[kept]))
+        found = quantise_adaptively(measure, atom_rule(self._desk.settings.measures))
+        codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
+        chosen = name_atoms(codes, measure, found)
+        stream = self._desk.streams[place]
+        named = [self._named(stream, *phrases[kept[at]]) for at in chosen]
+        return Text(named, _normalised(found.weights))
+
+    def _of(self, text: DayText, stream: str) -> Text:
+        named = [self._named(stream, x.actor1, x.code, x.actor2) for x in text.phrases]
+        return Text(named, _normalised(np.array([x.weight for x in text.phrases])))
+
+    @staticmethod
+    def _named(stream: str, actor1: str, code: str, actor2: str) -> str:
+        return sentence(actor1, code, actor2, place_of(stream))
+
+
+def _energy(came: Measure, days: Sequence[Measure]) -> float:
+    """The fair energy score of days that are all alike."""
+    listed = [came, *days]
+    size = max(len(each.weights) for each in listed)
+    points = np.zeros((len(listed), size, came.points.shape[1]))
+    weights = np.zeros((len(listed), size))
+    for row, each in enumerate(listed):
+        points[row, : len(each.weights)] = each.points
+        weights[row, : len(each.weights)] = _normalised(each.weights)
+    vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
+    between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
+    to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)
+    equal = torch.full((len(days),), 1 / len(days), dtype=torch.float64)
+    return float(energy_score(to_outcome, between, weights=equal, fair=True))
+
+
+def _normalised(weights: FloatArray) -> FloatArray:
+    found: FloatArray = np.asarray(weights, dtype=np.float64)
+    return found / found.sum() if len(found) else found

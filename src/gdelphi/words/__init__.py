@@ -1,0 +1,1 @@
+"""Words: phrases read back into codes, days as texts, and the two models that write them."""

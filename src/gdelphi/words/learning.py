@@ -1,0 +1,123 @@
+"""What the text forecaster learns from: random sequences of training days, next days as texts."""
+
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from gdelphi.checkpoint import TrainingError
+from gdelphi.clouds import measures_folder
+from gdelphi.config import Settings
+from gdelphi.pack import Pack
+from gdelphi.packing import OnPacked, pack_days
+from gdelphi.sequences import Sequences
+from gdelphi.space import Space, load_space
+from gdelphi.splits import Part
+from gdelphi.types import IntArray
+from gdelphi.words.corpus import IGNORED, Corpus, Descriptions, describe, learn_words
+from gdelphi.words.forecaster import KIND
+from gdelphi.words.model import embed_source, t5_of, text_loss
+
+
+class TextGround(NamedTuple):
+    """Data that models of words stand on."""
+
+    settings: Settings
+    space: Space
+    sequences: Sequences
+    said: Descriptions
+
+    @property
+    def pack(self) -> Pack:
+        return self.sequences.pack
+
+    def targets(self, part: Part) -> IntArray:
+        """Positions of the days that can be targets in a part; at least one."""
+        found = self.sequences.targets(part)
+        if not len(found):
+            first, last = self.sequences.splits.days(part)
+            raise TrainingError(
+                f"no day of {part} ({first} to {last}) is known and has "
+                f"{self.settings.sequences.context_days} days before it: more days, other splits "
+                "(split.*), or a shorter sequences.context_days"
+            )
+        return found
+
+    def origin(self) -> dict[str, Any]:
+        """What decides what a run ends with, beside its settings."""
+        splits = self.sequences.splits
+        return {
+            "context_days": self.settings.sequences.context_days,
+            "pack": asdict(self.pack.facts),
+            "space": self.space.fingerprint,
+            "split": {part: list(map(str, splits.days(part))) for part in ("train", "choice")},
+        }
+
+
+def text_ground(settings: Settings, on_packed: OnPacked | None = None) -> TextGround:
+    """Load what models of words learn from; a pack is made if there is none of these days."""
+    space = load_space(measures_folder(settings) / "space")
+    pack = Pack(pack_days(settings, space, on_day=on_packed).folder)
+    return TextGround(settings, space, Sequences(pack, settings), describe(pack))
+
+
+class ForecastTask:
+    """Next day's text from the texts of the days before."""
+
+    kind = KIND
+
+    def __init__(self, ground: TextGround) -> None:
+        self.ground, self.settings = ground, ground.settings.text
+        self._ends = ground.targets("train")
+        choice = ground.targets("choice")
+        every = max(len(choice) // self.settings.evaluate_days, 1)
+        self._choice = choice[::every][: self.settings.evaluate_days]
+        context = ground.settings.sequences.context_days
+        self.vocabulary = learn_words(
+            ground.said, int(self._ends[-1]) + 1, context=context, fewest=self.settings.fewest,
+            most=self.settings.most_words,
+        )  # fmt: skip
+        self.corpus = Corpus(
+            ground.said, self.vocabulary, context=context, whole_days=self.settings.whole_days
+        )
+
+    def origin(self) -> dict[str, Any]:
+        return self.ground.origin()
+
+    def model(self) -> PreTrainedModel:
+        return t5_of(self.settings, len(self.vocabulary))
+
+    def loss(self, model: Any, random: np.random.Generator) -> tuple[Tensor, int]:
+        facts, size = self.ground.pack.facts, self.settings.batch
+        streams = random.integers(len(facts.streams), size=size)
+        targets = random.choice(self._ends, size=size)
+        variants = random.integers(facts.variants + 1, size=(size, self.corpus.context + 1))
+        return self._loss(model, streams, targets, variants)
+
+    def _loss(
+        self, model: Any, streams: IntArray, targets: IntArray, variants: IntArray
+    ) -> tuple[Tensor, int]:
+        states, mask = embed_source(model, self.corpus.source(streams, targets, variants[:, :-1]))
+        labels = torch.from_numpy(self.corpus.labels(streams, targets, variants[:, -1]))
+        return text_loss(model, states, mask, labels), int((labels != IGNORED).sum())
+
+    def evaluate(self, model: Any) -> dict[str, Any]:
+        """Nats of a day's own text, and of one of its words."""
+        streams = np.arange(len(self.ground.pack.facts.streams))
+        total = number = days = 0.0
+        for day in self._choice:
+            targets = np.full(len(streams), day)
+            plain = np.zeros((len(streams), self.corpus.context + 1), dtype=np.int64)
+            loss, words = self._loss(model, streams, targets, plain)
+            total, number, days = total + float(loss), number + words, days + len(streams)
+        return {"score": total / days, "nats_a_word": total / number}
+
+    def about(self) -> str:
+        facts, split = self.ground.pack.facts, self.ground.origin()["split"]
+        return f"""A text forecaster: from texts of the last {self.corpus.context} days it writes
+the text of the next, in the compact language of `gdelphi.words.language`. It knows the streams
+{", ".join(facts.streams)}; trained on days {split["train"][0]} to {split["train"][1]}, chosen on
+{split["choice"][0]} to {split["choice"][1]}. The score is nats a day."""

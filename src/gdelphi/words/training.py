@@ -1,0 +1,315 @@
+"""Training of models of words: the loop that the forecaster and the namer share.
+
+The conventions are those of `gdelphi train`: the random numbers of a step are a function of seed
+and step, so a run that was killed ends like one that was not; the running mean of weights is what
+is judged on validation A and kept; the folder has the same files, and the vocabulary beside them.
+One process, on the CPU: these models are small, and two thousand steps are minutes.
+"""
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from gdelphi import __version__
+from gdelphi.checkpoint import CheckpointFolder, Record, Tensors, TrainingError
+from gdelphi.config_text import TextSettings
+from gdelphi.words.vocabulary import Vocabulary
+
+FREE = ("save_every", "log_every")  # settings that may be others when a run goes on
+
+
+class TextPulse(NamedTuple):
+    """Where a run stands, after a step."""
+
+    step: int
+    steps: int
+    loss: float
+    """nats a word"""
+    score: float
+    steps_per_second: float
+    seconds_left: float
+    logged: bool
+
+
+class TextProgress(Protocol):
+    """Is told how far a run is."""
+
+    def packed(self, done: int, total: int, points: int) -> None: ...
+    def stepped(self, pulse: TextPulse) -> None: ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def packed(self, done: int, total: int, points: int) -> None: ...
+    def stepped(self, pulse: TextPulse) -> None: ...
+
+
+class Task(Protocol):
+    """What is to be learned."""
+
+    kind: str
+    vocabulary: Vocabulary
+    settings: TextSettings
+
+    def origin(self) -> dict[str, Any]:
+        """Data that decides what a run ends with."""
+
+    def model(self) -> PreTrainedModel:
+        """A model before training."""
+
+    def loss(self, model: PreTrainedModel, random: np.random.Generator) -> tuple[Tensor, int]:
+        """Of a random batch: the sum over words, and how many they are."""
+
+    def evaluate(self, model: PreTrainedModel) -> dict[str, Any]:
+        """Figures on validation A, the lower `score` the better."""
+
+    def about(self) -> str:
+        """What the model does, for its card."""
+
+
+@dataclass(frozen=True)
+class TextTrained:
+    """What a run did."""
+
+    kind: str
+    folder: Path
+    parameters: int
+    words: int
+    began_at: int
+    steps: int
+    stopped: str
+    best_step: int
+    score: float
+    untrained: float
+    seconds: float
+
+
+class TextFolder(CheckpointFolder):
+    """Where a run of words writes."""
+
+    def __init__(self, folder: Path, task: Task) -> None:
+        settings = task.settings.model_dump(mode="json", exclude=set(FREE))
+        super().__init__(folder, {"kind": task.kind, "text": settings, **task.origin()})
+        self._about = task.about()
+        self._vocabulary = task.vocabulary
+
+    def save_model(self, model: PreTrainedModel, tensors: Tensors, record: Record) -> None:
+        self._vocabulary.save(self.folder)
+        super().save_model(model, tensors, record)
+
+    def card(self, record: Record, parameters: int) -> str:
+        first, best = record.history[0], record.best
+        names = [name for name in best if name not in ("step", "better")]
+        rows = "\n".join(f"| {name} | {best[name]:.4f} | {first[name]:.4f} |" for name in names)
+        return f"""# {self.folder.name}
+
+{self._about}
+
+Made by gdelphi {__version__} with `gdelphi text train`: {parameters:,} parameters,
+{len(self._vocabulary):,} words, step {record.best_step} of {record.step} kept, seed
+{self.origin["text"]["seed"]}.
+
+Figures on validation A, on which the kept step was chosen:
+
+| figure | kept step | untrained |
+|---|---|---|
+{rows}
+"""
+
+
+def train_task(
+    task: Task, out: Path, *, resume: bool = True, progress: TextProgress | None = None
+) -> TextTrained:
+    """Train into a folder; go on where an earlier run of the same settings and data was."""
+    folder = TextFolder(out, task)
+    with folder.alone(), torch.random.fork_rng([]):
+        run = _Run(task)
+        _begin(run, folder, resume=resume)
+        return _drive(run, folder, progress or Silent())
+
+
+def _begin(run: "_Run", folder: TextFolder, *, resume: bool) -> None:
+    if not resume:
+        folder.clear()
+    state = folder.load_state()
+    if state:
+        run.go_on_from(*state)
+    else:
+        folder.save_state(run.tensors(), run.record)
+    folder.forget_after(run.record.step)
+
+
+def _drive(run: "_Run", folder: TextFolder, progress: TextProgress) -> TextTrained:
+    record, settings = run.record, run.settings
+    first, here = record.step, perf_counter()
+    before = record.seconds
+    if not record.history:
+        folder.log({**run.evaluate(), "better": True})
+    folder.save_model(run.mean, run.best, record)
+    last = first if record.stopped else settings.steps
+    for step in range(first + 1, last + 1):
+        said = run.step(step)
+        pace = (step - first) / (perf_counter() - here)
+        logged = step % settings.log_every == 0
+        if logged:
+            folder.log({"step": step, **said, "steps_per_second": pace})
+        score = record.history[-1]["score"]
+        left = (settings.steps - step) / pace
+        progress.stepped(TextPulse(step, settings.steps, said["loss"], score, pace, left, logged))
+        better = _judge(run, folder, step)
+        record.seconds = before + perf_counter() - here
+        if step % settings.save_every == 0 or record.stopped:
+            folder.save_state(run.tensors(), record)
+        if better or record.stopped:
+            folder.save_model(run.mean, run.best, record)
+        if record.stopped:
+            break
+    return _done(run, folder, first)
+
+
+def _judge(run: "_Run", folder: TextFolder, step: int) -> bool:
+    """Evaluate when that is due; whether the weights are the best so far."""
+    record, settings = run.record, run.settings
+    better = False
+    if step == settings.steps or step % settings.evaluate_every == 0:
+        said = run.evaluate()
+        better = record.best_step == step
+        folder.log({**said, "better": better})
+    if step == settings.steps or record.waited >= settings.patience:
+        record.stopped = "steps" if step == settings.steps else "patience"
+    return better
+
+
+def _done(run: "_Run", folder: TextFolder, first: int) -> TextTrained:
+    record = run.record
+    return TextTrained(
+        kind=run.task.kind,
+        folder=folder.folder,
+        parameters=sum(each.numel() for each in run.model.parameters()),
+        words=len(run.task.vocabulary),
+        began_at=first,
+        steps=record.step,
+        stopped=record.stopped,
+        best_step=record.best_step,
+        score=record.best["score"],
+        untrained=record.history[0]["score"],
+        seconds=record.seconds,
+    )
+
+
+class _Run:
+    """A model being trained."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.settings = task, task.settings
+        torch.manual_seed(self.settings.seed)
+        self.model = task.model().train()
+        self.mean = deepcopy(self.model).eval()
+        self.best = _copied(self.mean)
+        self.optimizer = _optimizer(self.model, self.settings)
+        self.record = Record()
+
+    def step(self, step: int) -> dict[str, float]:
+        """Make a step; what was measured."""
+        random = np.random.default_rng([self.settings.seed, step])
+        torch.manual_seed(int(random.integers(2**62)))
+        self.optimizer.zero_grad()
+        total, number = self.task.loss(self.model, random)
+        loss = total / max(number, 1)
+        loss.backward()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip))
+        if not math.isfinite(norm):
+            raise TrainingError(
+                f"the training diverges: at step {step} the gradient is no number. The model of "
+                f"step {self.record.best_step} is kept; start anew with a lower text.learning_rate"
+            )
+        rate = learning_rate(self.settings, step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self._average(step)
+        self.record.step = step
+        return {"loss": float(loss.detach()), "gradient": norm, "learning_rate": rate}
+
+    @torch.no_grad()
+    def _average(self, step: int) -> None:
+        keep = min(self.settings.ema, (1 + step) / (10 + step))
+        for mean, now in zip(self.mean.parameters(), self.model.parameters(), strict=True):
+            mean.lerp_(now, 1 - keep)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, Any]:
+        """Judge the mean of weights, and keep it if it is the best."""
+        record = self.record
+        said = {"step": record.step, **self.task.evaluate(self.mean)}
+        record.history.append(said)
+        better = record.best_score is None or said["score"] < record.best_score
+        record.waited = 0 if better else record.waited + 1
+        if better:
+            record.best_step, record.best_score = record.step, said["score"]
+            self.best = _copied(self.mean)
+        return said
+
+    def tensors(self) -> Tensors:
+        """Everything that the next step depends on, and the best weights."""
+        found = {f"weights.{name}": each for name, each in self.model.named_parameters()}
+        found |= {f"mean.{name}": each for name, each in self.mean.named_parameters()}
+        found |= {f"best.{name}": each for name, each in self.best.items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                found[f"{key}.{name}"] = value
+        return found
+
+    @torch.no_grad()
+    def go_on_from(self, tensors: Tensors, record: Record) -> None:
+        """Take up a state."""
+        self.record = record
+        self.best = {name: tensors[f"best.{name}"] for name in self.best}
+        for model, prefix in ((self.model, "weights."), (self.mean, "mean.")):
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[prefix + name])
+        for name, parameter in self.model.named_parameters():
+            moments = {
+                key: tensors[f"{key}.{name}"]
+                for key in ("step", "exp_avg", "exp_avg_sq")
+                if f"{key}.{name}" in tensors
+            }
+            if moments:
+                self.optimizer.state[parameter] = moments
+
+
+def learning_rate(settings: TextSettings, step: int) -> float:
+    """Rises in a line, falls like a cosine; steps are counted from 1."""
+    rise = min(1.0, step / (settings.warm_up + 1))
+    done = max(step - 1 - settings.warm_up, 0) / max(settings.steps - settings.warm_up, 1)
+    return settings.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def _optimizer(model: torch.nn.Module, settings: TextSettings) -> torch.optim.AdamW:
+    matrices = [each for each in model.parameters() if each.ndim > 1]
+    others = [each for each in model.parameters() if each.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def _copied(model: torch.nn.Module) -> Tensors:
+    """Parameters, those that are used in several places once."""
+    return {name: each.detach().clone() for name, each in model.named_parameters()}
+
+
+def figures(said: Mapping[str, Any]) -> dict[str, float]:
+    """Of an evaluation, without its step."""
+    return {name: value for name, value in said.items() if name not in ("step", "better")}
