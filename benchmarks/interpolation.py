@@ -47,7 +47,7 @@ from gdelphi.ot import Measures, SinkhornSettings, exact_wasserstein2, sinkhorn
 from gdelphi.types import Measure
 
 PAIRS, POINTS, ATOMS, FRESH = 8, 1_000, 5, 10_000
-STEPS = 4_500
+STEPS = 8_000
 BETAS = (0.9, 0.99)
 GOAL, GOAL_RATIO = 0.05, 1.5
 SHIFT = 0.4  # angle between the pole and the centres of overlapping sources
@@ -89,8 +89,8 @@ class Phase(NamedTuple):
 
 def phases(steps: int) -> list[Phase]:
     return [
-        Phase(steps * 4 // 5, 200, 2e-3, 3e-3, 3e-4, True),
-        Phase(steps - steps * 4 // 5, 500, 1.5e-3, 3e-4, 3e-4, False),
+        Phase(steps * 5 // 8, 200, 2e-3, 3e-3, 3e-4, True),
+        Phase(steps - steps * 5 // 8, 500, 1.5e-3, 3e-4, 1e-4, False),
     ]
 
 

@@ -69,7 +69,7 @@ def test_reasons_say_what_can_be_checked(
     stored(tmp_path, recipe_at(ORIGIN, streams), said)
     found = changes_of(countries_of(settings, tmp_path), streams[:1], past)
     fights = next(each for each in found if each.code == "19")
-    members, days, report, futures = fights.reasons
+    days, report, futures, members = fights.reasons
     assert "the model's day attention says 60%, its direct head 70%" in members
     assert "the baselines' stack 50%" in members
     times, known = past.headlines(streams[0], "19")
@@ -90,7 +90,7 @@ def test_where_there_is_no_evidence_no_report_is_named(
     found = changes_of(countries_of(settings, tmp_path), streams, past)
     protest = next(each for each in found if each.code == "14")
     assert len(protest.reasons) == 3
-    assert protest.reasons[-1] == "among the phrases of 0 of 4 futures"
+    assert protest.reasons[-2] == "among the phrases of 0 of 4 futures"
 
 
 def test_a_stack_that_is_published_is_told(
@@ -100,4 +100,4 @@ def test_a_stack_that_is_published_is_told(
     country = countries_of(settings, tmp_path)[0]
     stack = [each.model_copy(update={"which": "stack"}) for each in country.probabilities]
     found = changes_of([country.model_copy(update={"probabilities": stack})], streams, past)
-    assert "what is published is the stack" in found[0].reasons[0]
+    assert "what is published is the stack" in found[0].reasons[-1]

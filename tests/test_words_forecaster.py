@@ -54,7 +54,7 @@ def test_the_writer_is_t5(forecaster: TextForecaster) -> None:
     with torch.no_grad():
         encoded = model.encoder(inputs_embeds=states, attention_mask=mask)
         memory = Writer(model).remember(encoded.last_hidden_state[0])
-        greedy = Writer(model).write(memory, None, 12)
+        greedy = Writer(model).write(memory, np.full((1, 12), np.nan))
         given = torch.from_numpy(np.concatenate([[[0]], greedy[:, :-1]], axis=1))
         logits = model(encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=given).logits
     wanted = logits.argmax(-1)[0].tolist()
@@ -72,7 +72,7 @@ def test_words_are_drawn_by_their_probability(forecaster: TextForecaster) -> Non
         said = model(encoder_outputs=encoded, decoder_input_ids=start).logits[0, 0].softmax(-1)
         memory = Writer(model).remember(encoded.last_hidden_state[0])
         even = (np.arange(4000)[:, None] + 0.5) / 4000
-        first = Writer(model).write(memory, even, 1)[:, 0]
+        first = Writer(model).write(memory, even)[:, 0]
     drawn = np.bincount(first, minlength=len(said)) / 4000
     np.testing.assert_allclose(drawn, said.numpy(), atol=1e-3)
 

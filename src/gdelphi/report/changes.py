@@ -66,10 +66,11 @@ def _change(country: Country, said: Probability, past: Past) -> Change:
 
 
 def _reasons(country: Country, said: Probability, past: Past) -> Iterator[str]:
-    yield _members(said)
+    """First what the news were like, then how the number came about."""
     yield from _last_days(country, said, past)
     yield from _strongest_report(country, said)
     yield from _drawn_days(country, said)
+    yield _members(said)
 
 
 def _members(said: Probability) -> str:

@@ -139,15 +139,11 @@ class TextModel:
         memory = self._writer.remember(encoded.last_hidden_state[0])
         home = self.corpus.said.homes[stream]
         choice = self._choice if self._guided else None
-        words, likeliest = (
-            self._readable(self._writer.write(memory, given, LONGEST, choice=choice))
-            for given in (uniform, None)
-        )
-        return StreamTexts(
-            [read_day(each, home) for each in words],
-            [" ".join(each) for each in words],
-            read_day(likeliest[0], home),
-        )
+        likeliest = np.full((1, LONGEST), np.nan)
+        written = self._writer.write(memory, np.concatenate([uniform, likeliest]), choice=choice)
+        words = self._readable(written)
+        found = [read_day(each, home) for each in words]
+        return StreamTexts(found[:-1], [" ".join(each) for each in words[:-1]], found[-1])
 
     def _choice(self, place: int) -> IntArray:
         if place == LONGEST - 1:

@@ -17,6 +17,7 @@ from transformers import T5ForConditionalGeneration
 
 from gdelphi.types import FloatArray, IntArray
 
+STRETCH: Final = 64  # places that distances are computed for at once
 CROWDED: Final = 0.7  # a batch of which fewer than this share are still written is made smaller
 
 Choice = Callable[[int], IntArray]
@@ -41,6 +42,7 @@ class Writer:
         self._scale = config.d_model**-0.5 if config.scale_decoder_outputs else 1.0
         self._start, self._end = 0, 1  # padding begins a text
         self._blocks: Any = model.decoder.block
+        self._biases: dict[int, Tensor] = {}
 
     @torch.no_grad()
     def remember(self, encoded: Tensor) -> Memory:
@@ -55,25 +57,23 @@ class Writer:
     def write(
         self,
         memory: Memory,
-        uniform: FloatArray | None,
-        longest: int,
+        uniform: FloatArray,
         *,
         temperature: float = 1.0,
         choice: Choice | None = None,
     ) -> IntArray:
-        """Texts [text, word], ended by the end and zeros; by random numbers [text, longest], or the
-        one that takes the likeliest word each time. With a choice, only words that may stand at a
+        """Texts [text, word], ended by the end and zeros, by random numbers of the same shape; a
+        number that is none takes the likeliest word. With a choice, only words that may stand at a
         place are weighed, which is also quicker."""
-        number = 1 if uniform is None else len(uniform)
+        number, longest = uniform.shape
         words = np.zeros((number, longest), dtype=np.int64)
         alive = np.arange(number)
         own: list[tuple[Tensor, Tensor]] = []
         last = np.full(number, self._start, dtype=np.int64)
         for place in range(longest):
             states, own = self._step(torch.from_numpy(last), memory, own, place)
-            drawn = None if uniform is None else uniform[alive, place]
             chosen = None if choice is None else choice(place)
-            last = _choose(self._logits(states, chosen) / temperature, drawn)
+            last = _choose(self._logits(states, chosen) / temperature, uniform[alive, place])
             last = last if chosen is None else chosen[last]
             words[alive, place] = last
             going = (last != self._end) & (words[alive] != self._end).all(axis=1)
@@ -91,8 +91,7 @@ class Writer:
         """States that the next word of each text follows from, [text, width of the model], and what
         is kept of the words so far."""
         hidden: Tensor = self.model.shared(last)
-        first = self._blocks[0].layer[0].SelfAttention
-        bias = first.compute_bias(1, place + 1, past_seen_tokens=place)[0, :, 0]  # [head, place]
+        bias = self._bias(place)
         kept = []
         for number, block in enumerate(self._blocks):
             layer = block.layer[0]
@@ -111,6 +110,15 @@ class Writer:
             hidden = block.layer[2](hidden)
         final: Tensor = self.model.decoder.final_layer_norm(hidden) * self._scale
         return final, kept
+
+    def _bias(self, place: int) -> Tensor:
+        """What the distance of words adds to attention at a place, [head, place + 1]; a stretch of
+        places is computed at once."""
+        size = -(-(place + 1) // STRETCH) * STRETCH
+        if size not in self._biases:
+            first = self._blocks[0].layer[0].SelfAttention
+            self._biases[size] = first.compute_bias(size, size)[0].detach()
+        return self._biases[size][:, place, : place + 1]
 
     def _logits(self, states: Tensor, chosen: IntArray | None) -> Tensor:
         """Of all words or of some, [text, word]."""
@@ -133,14 +141,16 @@ class Writer:
         return found
 
 
-def _choose(logits: Tensor, uniform: FloatArray | None) -> IntArray:
-    if uniform is None:
-        greedy: IntArray = logits.argmax(-1).numpy()
-        return greedy
+def _choose(logits: Tensor, uniform: FloatArray) -> IntArray:
+    """A word for each text, [text]."""
+    likeliest = np.isnan(uniform)
     ladder = logits.softmax(-1).cumsum(-1)
-    at = torch.from_numpy(uniform).float()[:, None] * ladder[:, -1:]
+    at = torch.from_numpy(np.where(likeliest, 0.0, uniform)).float()[:, None] * ladder[:, -1:]
     found: IntArray = torch.searchsorted(ladder, at, right=True)[:, 0].numpy()
-    return found.clip(max=logits.shape[1] - 1)
+    found = found.clip(max=logits.shape[1] - 1)
+    if likeliest.any():
+        found[likeliest] = logits[torch.from_numpy(likeliest)].argmax(-1).numpy()
+    return found
 
 
 def _cut(words: IntArray, end: int) -> IntArray:
