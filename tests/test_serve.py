@@ -189,7 +189,5 @@ def test_a_port_that_is_taken_is_told_of(settings: Settings) -> None:
         other.bind((serve.HOST, 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(
-            ServeError, match=rf"port {port} .*taken.*flows\.port.*flows\.server"
-        ):
+        with pytest.raises(ServeError, match=rf"port {port} .*taken.*flows\.port.*flows\.server"):
             serve._server(changed(settings, "flows", port=port), {})

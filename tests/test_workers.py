@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy  # noqa: F401 - loads the library whose threads are counted
@@ -137,6 +138,45 @@ def test_an_interruption_ends_the_processes(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:
     with pytest.raises(GdelphiError, match="was killed while it worked"):
         list(share(Marking(tmp_path, "die"), range(40), portion=1, processes=2))
+
+
+@dataclass(frozen=True)
+class Staying:
+    """Says which process works, and works on for long."""
+
+    folder: Path
+
+    def do(self, item: int) -> int:
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(600)
+        return item
+
+
+def stay(folder: Path) -> None:
+    list(share(Staying(folder), range(40), portion=1, processes=2))
+
+
+def running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_the_processes_of_a_killed_parent_end(tmp_path: Path) -> None:
+    parent = get_context("spawn").Process(target=stay, args=(tmp_path,))
+    parent.start()
+    patience = time.monotonic() + 120
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < patience:
+        time.sleep(0.05)
+    working = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(working) == 2
+    parent.kill()
+    parent.join()
+    while any(map(running, working)) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not any(map(running, working))
 
 
 def test_work_that_cannot_be_sent_is_an_error_and_no_endless_wait() -> None:

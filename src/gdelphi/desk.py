@@ -61,7 +61,7 @@ class Desk:
         text: Path | None = None,
     ) -> None:
         """With the folder of a text forecaster, that is one more member."""
-        self.folder = folder
+        self.folder = folder.resolve()  # a link may be set elsewhere while this is at work
         self._checkpoint = load_checkpoint(folder)
         self.training = self._checkpoint.training
         streams = tuple(self.training["origin"]["pack"]["streams"])

@@ -114,7 +114,7 @@ def _disk(settings: Settings) -> Finding:
     place = _existing(settings.store.resolve())
     free = shutil.disk_usage(place).free / 1e9
     says = f"{free:.0f} GB free at {place}"
-    remedy = "a year of GDELT 1.0 takes about 10 GB: make room, or set store to a larger disk"
+    remedy = "a year of GDELT 1.0 takes about 8 GB: make room, or set store to a larger disk"
     if free < LEAST_GIGABYTES:
         return Finding("disk", "failure", says, remedy)
     return Finding("disk", "ok" if free >= ENOUGH_GIGABYTES else "warning", says, remedy)

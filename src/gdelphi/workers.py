@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from threading import Thread
+from time import sleep
 from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -24,6 +26,7 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 
 FEWEST_PORTIONS = 4  # below, further processes are not worth the second that their start takes
 PORTIONS_AHEAD = 3  # for each process
+PARENT_CHECK_SECONDS = 1.0
 
 
 class Work(Protocol[ItemIn, ResultOut]):
@@ -74,6 +77,14 @@ def _begin(work: Work[Any, Any]) -> None:
     global _work
     _work = work
     threadpool_limits(1)
+    Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with_parent(parent: int) -> None:
+    """A parent that is killed cannot stop its pool, whose processes would wait for work forever."""
+    while os.getppid() == parent:
+        sleep(PARENT_CHECK_SECONDS)
+    os._exit(1)
 
 
 def _do(items: Sequence[Any]) -> list[Any]:
