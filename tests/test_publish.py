@@ -1,6 +1,7 @@
 """What is published: chosen on validation B by answers that were not fitted on it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -8,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gdelphi.combine import default_stack, expit
+from gdelphi.combine import Stack, default_stack, expit
 from gdelphi.phrases import lineage
 from gdelphi.profiles import Profiles, standard_events
 from gdelphi.publish import (
     BLOCKS,
+    RIDGES,
     Levels,
     Publisher,
     coherent,
@@ -59,50 +61,67 @@ def test_readings_that_know_more_are_published(
         np.testing.assert_array_equal(one.occurs, other.occurs)
 
 
-def test_a_combination_that_is_better_only_on_its_own_days_is_not_published(
+def turning(truth: FloatArray) -> Told:
+    """A reading that is right in the first block, wrong in the second and silent after."""
+    told = np.full_like(truth, 0.5)
+    first = (TUNING[0] - day_number(0)).days
+    size = len(TUNING) // BLOCKS
+    told[:, first : first + size] = truth[:, first : first + size]
+    told[:, first + size : first + 2 * size] = 1 - truth[:, first + size : first + 2 * size]
+    return Told(told, name="turning")
+
+
+def test_a_combination_that_does_worse_on_other_days_is_not_published(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    history, truth = world
+    found = fit_publisher("root", history, [turning(truth)], before=BEFORE, tuning=TUNING)
+    choice = found.choices["occurs"]
+    assert choice.stack < choice.combined
+    assert (choice.published, choice.ridge) == ("stack", max(RIDGES))
+    said, bar = found.forecast(history, ORIGIN)[3], found.stack.forecast(history, ORIGIN)[3]
+    np.testing.assert_array_equal(said.occurs, bar.occurs)
+
+
+def test_readings_that_know_nothing_cost_next_to_nothing(
     world: tuple[Profiles, FloatArray],
 ) -> None:
     history, _ = world
     readings = [noise(seed) for seed in range(100, 112)]
-    found = fit_publisher("root", history, readings, before=BEFORE, tuning=TUNING[:6])
-    lessons = found.combined.lessons(history, TUNING[:6])
-    own = np.mean(
-        [brier(found.combined.answer(each, "occurs"), each.came["occurs"].ravel()).mean()
-         for each in lessons]
-    )  # fmt: skip
-    choice = found.choices["occurs"]
-    assert own < choice.stack < choice.combined
-    assert choice.published == "stack"
-    said, bar = found.forecast(history, ORIGIN)[3], found.stack.forecast(history, ORIGIN)[3]
-    np.testing.assert_array_equal(said.occurs, bar.occurs)
+    found = fit_publisher("root", history, readings, before=BEFORE, tuning=TUNING[:9])
+    later = [day_number(number) for number in range(124, 156)]
+    free = found.combined.fit_lessons(found.combined.lessons(history, TUNING[:9]))
+    bar = mean_error(found.stack, history, later)
+    assert mean_error(found.combined, history, later) < 1.01 * bar
+    assert mean_error(free, history, later) > 1.03 * bar, "what happens when nothing holds them"
+
+
+def mean_error(stack: Stack, history: Profiles, days: Sequence[date]) -> float:
+    lessons = stack.lessons(history, days)
+    found = [brier(stack.answer(each, "occurs"), each.came["occurs"].ravel()) for each in lessons]
+    return float(np.concatenate(found).mean())
 
 
 def test_each_day_is_answered_by_what_was_fitted_on_other_blocks(
     world: tuple[Profiles, FloatArray], published: Publisher
 ) -> None:
     history, _ = world
-    plain = replace(published.combined, fitted=None)
-    lessons = plain.lessons(history, TUNING)
+    plain, bar = replace(published.combined, fitted=None), default_stack()
+    choice = published.choices["occurs"]
+    lessons, known = plain.lessons(history, TUNING), bar.lessons(history, TUNING)
     size = len(lessons) // BLOCKS
-    errors = []
+    mine, others = [], []
     for block in range(BLOCKS):
         own = slice(block * size, (block + 1) * size)
-        fitted = plain.fit_lessons([*lessons[: own.start], *lessons[own.stop :]])
-        errors += [
-            brier(fitted.answer(each, "occurs"), each.came["occurs"].ravel())
-            for each in lessons[own]
-        ]
-    assert published.choices["occurs"].combined == pytest.approx(np.concatenate(errors).mean())
-
-
-def test_the_stack_that_is_compared_was_fitted_before(
-    world: tuple[Profiles, FloatArray], published: Publisher
-) -> None:
-    history, _ = world
-    before = default_stack().fit(history, BEFORE)
-    lessons = before.lessons(history, TUNING)
-    errors = [brier(before.answer(each, "occurs"), each.came["occurs"].ravel()) for each in lessons]
-    assert published.choices["occurs"].stack == pytest.approx(np.concatenate(errors).mean())
+        rest, other = ([*each[: own.start], *each[own.stop :]] for each in (lessons, known))
+        stack = bar.fit_lessons([*bar.lessons(history, BEFORE), *other])
+        fitted = plain.fit_around(rest, stack.coefficients(), {"occurs": choice.ridge})
+        came = [each.came["occurs"].ravel() for each in lessons[own]]
+        for day, other_day, answer in zip(lessons[own], known[own], came, strict=True):
+            mine.append(brier(fitted.answer(day, "occurs"), answer))
+            others.append(brier(stack.answer(other_day, "occurs"), answer))
+    assert choice.combined == pytest.approx(np.concatenate(mine).mean())
+    assert choice.stack == pytest.approx(np.concatenate(others).mean())
 
 
 def test_the_stack_that_is_published_learns_from_validation_b_too(

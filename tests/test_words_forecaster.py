@@ -89,7 +89,11 @@ def test_texts_that_have_ended_do_not_change_the_others(forecaster: TextForecast
 def test_guided_texts_have_no_faults_and_others_are_counted(
     trained: TextTrained, ground: TextGround, forecaster: TextForecaster
 ) -> None:
-    assert faults(forecaster.model.at(ORIGIN))[0] == 0
+    guided = forecaster.model.at(ORIGIN)
+    assert faults(guided)[0] == 0
+    for text in (text for said in guided for text in said.texts):
+        codes = [phrase.code for phrase in text.phrases]
+        assert len(set(codes)) == len(codes)  # no event is named twice
     free = TextModel(trained.folder, ground.said, number=12, guided=False)
     missed, phrases = faults(free.at(ORIGIN))
     assert missed > 0 and phrases > 0  # a tiny model writes some nonsense

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from gdelphi.baselines import RecencyBootstrap, all_baselines, past_of
 from gdelphi.profiles import outcomes
+from gdelphi.regress import Line, regress_around
 from gdelphi.types import (
     TARGETS,
     FloatArray,
@@ -36,7 +36,7 @@ from gdelphi.types import (
 
 LOGIT_LIMIT = 1e-6  # members' probabilities are held this far from 0 and 1
 VOLUME_DAYS = 30  # present days that a stream's usual volume is taken from
-INVERSE_RIDGE = 1.0  # scikit-learn's C: beside many thousand cells, a mild pull
+RIDGE = 1.0  # beside many thousand cells, a mild pull
 INTERCEPT = "intercept"
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -89,10 +89,20 @@ class Stack:
             raise ForecastError(f"{self.name}: none of the days to fit on is present")
         fitted = {}
         for target in TARGETS:
-            matrix = np.concatenate([lesson.said[target] for lesson in lessons])
-            answer = np.concatenate([lesson.came[target].ravel() for lesson in lessons])
-            known = ~(np.isnan(answer) | np.isnan(matrix).any(axis=1))
-            fitted[target] = self._regress(matrix[known], answer[known])
+            fitted[target] = self._regress(*_cells(lessons, target))
+        return replace(self, fitted=fitted)
+
+    def fit_around(
+        self, lessons: Sequence["Lesson"], start: Coefficients, ridges: Mapping[str, float]
+    ) -> "Stack":
+        """The stack of the targets that a ridge is given for, fitted on lessons and held to
+        coefficients; those that are not named there are 0."""
+        fitted = {}
+        for target, ridge in ridges.items():
+            matrix, answer = _cells(lessons, target)
+            values = np.array([start[target].get(name, 0.0) for name in self.features()])
+            begun = Line(values, start[target][INTERCEPT])
+            fitted[target] = self._named(*regress_around(matrix, answer, begun, ridge=ridge))
         return replace(self, fitted=fitted)
 
     def answer(self, lesson: "Lesson", target: str) -> FloatArray:
@@ -199,12 +209,8 @@ class Stack:
             values = np.zeros(len(self.features()))
             values[:members] = 1 / members
             return self._named(values, 0.0)
-        mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        regression = LogisticRegression(C=INVERSE_RIDGE, max_iter=1000)
-        regression.fit((matrix - mean) / spread, answer)
-        values = regression.coef_[0] / spread
-        return self._named(values, float(regression.intercept_[0] - values @ mean))
+        nothing = Line(np.zeros(matrix.shape[1]), 0.0)
+        return self._named(*regress_around(matrix, answer, nothing, ridge=RIDGE))
 
     def _named(self, values: FloatArray, intercept: float) -> dict[str, float]:
         named = dict(zip(self.features(), values.tolist(), strict=True))
@@ -214,6 +220,14 @@ class Stack:
         values = np.array([fitted[name] for name in self.features()])
         # Cell by cell: the result for one must not depend on how many others there are.
         return expit((matrix * values).sum(axis=1) + fitted[INTERCEPT])
+
+
+def _cells(lessons: Sequence[Lesson], target: str) -> tuple[FloatArray, FloatArray]:
+    """Rows of the regression and what came, without those that are undefined."""
+    matrix = np.concatenate([lesson.said[target] for lesson in lessons])
+    answer = np.concatenate([lesson.came[target].ravel() for lesson in lessons])
+    known = ~(np.isnan(answer) | np.isnan(matrix).any(axis=1))
+    return matrix[known], answer[known]
 
 
 def default_stack() -> Stack:

@@ -24,6 +24,7 @@ from gdelphi.checkpoint import TrainingError
 from gdelphi.config_text import TextSettings
 from gdelphi.pack import Pack
 from gdelphi.types import (
+    BoolArray,
     FloatArray,
     Forecast,
     ForecastError,
@@ -80,7 +81,8 @@ class TextModel:
         seed: int = 0,
         guided: bool = True,
     ) -> None:
-        """Guided, it weighs at each place of a text only words that may stand there."""
+        """Guided, it weighs at each place of a text only words that may stand there, and no event
+        that the text has named before: descriptors name hardly any twice."""
         self.folder, self.number, self.seed = folder, number, seed
         self._guided = guided
         self.training = read_training(folder, KIND)
@@ -138,9 +140,13 @@ class TextModel:
         encoded = self.model.encoder(inputs_embeds=states, attention_mask=mask)
         memory = self._writer.remember(encoded.last_hidden_state[0])
         home = self.corpus.said.homes[stream]
-        choice = self._choice if self._guided else None
         likeliest = np.full((1, LONGEST), np.nan)
-        written = self._writer.write(memory, np.concatenate([uniform, likeliest]), choice=choice)
+        written = self._writer.write(
+            memory,
+            np.concatenate([uniform, likeliest]),
+            choice=self._choice if self._guided else None,
+            once=self._events,
+        )
         words = self._readable(written)
         found = [read_day(each, home) for each in words]
         return StreamTexts(found[:-1], [" ".join(each) for each in words[:-1]], found[-1])
@@ -161,6 +167,11 @@ class TextModel:
             if kind is not None:
                 kinds[kind].append(number)
         return [np.array(kind, dtype=np.int64) for kind in kinds]
+
+    @cached_property
+    def _events(self) -> BoolArray:
+        """Which words are events, [vocabulary]."""
+        return np.array([is_event(word) for word in self.vocabulary.words], dtype=np.bool_)
 
     def _readable(self, numbers: IntArray) -> list[list[str]]:
         """As words; the end and what is behind it left out."""

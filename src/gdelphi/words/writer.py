@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import T5ForConditionalGeneration
 
-from gdelphi.types import FloatArray, IntArray
+from gdelphi.types import BoolArray, FloatArray, IntArray
 
 STRETCH: Final = 64  # places that distances are computed for at once
 CROWDED: Final = 0.7  # a batch of which fewer than this share are still written is made smaller
@@ -61,10 +61,12 @@ class Writer:
         *,
         temperature: float = 1.0,
         choice: Choice | None = None,
+        once: BoolArray | None = None,
     ) -> IntArray:
         """Texts [text, word], ended by the end and zeros, by random numbers of the same shape; a
         number that is none takes the likeliest word. With a choice, only words that may stand at a
-        place are weighed, which is also quicker."""
+        place are weighed, which is also quicker; those marked in `once` [vocabulary] only until
+        they have been written."""
         number, longest = uniform.shape
         words = np.zeros((number, longest), dtype=np.int64)
         alive = np.arange(number)
@@ -73,7 +75,10 @@ class Writer:
         for place in range(longest):
             states, own = self._step(torch.from_numpy(last), memory, own, place)
             chosen = None if choice is None else choice(place)
-            last = _choose(self._logits(states, chosen) / temperature, uniform[alive, place])
+            logits = self._logits(states, chosen) / temperature
+            if chosen is not None and once is not None:
+                logits[_used(words[alive, :place], chosen, once)] = -torch.inf
+            last = _choose(logits, uniform[alive, place])
             last = last if chosen is None else chosen[last]
             words[alive, place] = last
             going = (last != self._end) & (words[alive] != self._end).all(axis=1)
@@ -139,6 +144,13 @@ class Writer:
         """[n, head * width] -> [n, head, width]"""
         found: Tensor = states.unflatten(1, (self._heads, self._width))
         return found
+
+
+def _used(written: IntArray, chosen: IntArray, once: BoolArray) -> Tensor:
+    """Which of the chosen words a text has had and may not have again, [text, word]."""
+    found = np.zeros((len(written), len(once)), dtype=np.bool_)
+    np.put_along_axis(found, written, True, axis=1)
+    return torch.from_numpy((found & once)[:, chosen])
 
 
 def _choose(logits: Tensor, uniform: FloatArray) -> IntArray:
