@@ -93,16 +93,17 @@ class Stack:
         return replace(self, fitted=fitted)
 
     def fit_around(
-        self, lessons: Sequence["Lesson"], start: Coefficients, ridges: Mapping[str, float]
+        self, lessons: Sequence["Lesson"], start: Coefficients, ridges: Mapping[str, float | None]
     ) -> "Stack":
         """The stack of the targets that a ridge is given for, fitted on lessons and held to
-        coefficients; those that are not named there are 0."""
+        coefficients, without a ridge entirely; those that are not named there are 0."""
         fitted = {}
         for target, ridge in ridges.items():
-            matrix, answer = _cells(lessons, target)
             values = np.array([start[target].get(name, 0.0) for name in self.features()])
-            begun = Line(values, start[target][INTERCEPT])
-            fitted[target] = self._named(*regress_around(matrix, answer, begun, ridge=ridge))
+            line = Line(values, start[target][INTERCEPT])
+            if ridge is not None:
+                line = regress_around(*_cells(lessons, target), line, ridge=ridge)
+            fitted[target] = self._named(*line)
         return replace(self, fitted=fitted)
 
     def answer(self, lesson: "Lesson", target: str) -> FloatArray:

@@ -34,7 +34,7 @@ from gdelphi.types import (
     History,
 )
 
-RIDGES: Final = (3000.0, 300.0, 30.0, 1.0)  # how strongly the combination is held to the stack
+RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)  # how strongly it is held to the stack; None: fast
 BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
 PUBLISHED: Final = "published"
 COMBINED: Final = "combined"
@@ -49,8 +49,8 @@ class Choice:
     combined: float
     stack: float
     cells: int
-    ridge: float = 0.0
-    """with which the combination is held to the stack"""
+    ridge: float | None = None
+    """with which the combination is held to the stack; None: it is the stack"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def _blocks(
 
 
 def _answered(
-    combination: Stack, blocks: Sequence[_Block], target: str, ridge: float
+    combination: Stack, blocks: Sequence[_Block], target: str, ridge: float | None
 ) -> FloatArray:
     """Errors on each block of a combination that was fitted on the others."""
     fitted = [
@@ -229,12 +229,13 @@ def _joined(errors: Iterable[FloatArray]) -> FloatArray:
     return np.concatenate(list(errors))
 
 
-def _choose(errors: FloatArray, others: FloatArray, ridge: float) -> Choice:
+def _choose(errors: FloatArray, others: FloatArray, ridge: float | None) -> Choice:
     known = ~(np.isnan(errors) | np.isnan(others))
     if not known.any():
         return Choice("stack", float("nan"), float("nan"), 0, ridge)
     mine, bar = float(errors[known].mean()), float(others[known].mean())
-    return Choice(COMBINED if mine < bar else "stack", mine, bar, int(known.sum()), ridge)
+    better = ridge is not None and mine < bar
+    return Choice(COMBINED if better else "stack", mine, bar, int(known.sum()), ridge)
 
 
 def _errors(stack: Stack, lesson: Lesson, target: str) -> FloatArray:
