@@ -236,7 +236,7 @@ def show_day(desk: Desk, place: int, day: object) -> None:
     moved = []
     for n in np.flatnonzero(futures.exists)[:3].tolist():
         masses = futures.weights[n]
-        order = [k for k in np.argsort(-masses).tolist() if masses[k] > 0]
+        order = [k for k in np.argsort(-masses).tolist() if masses[k] >= 0.005 * masses.sum()]
         moved.append([f"{sentence(*futures.phrases[futures.named[n][k]], stream)} "
                       f"({masses[k] / masses.sum():.0%})" for k in order])  # fmt: skip
     assert desk.text is not None

@@ -153,8 +153,8 @@ def fit_publisher(
             "split.tuning or split.tuning_until"
         )
     plain = [_only(bar, combination, lesson) for lesson in lessons]
-    choices = _choices(combination, bar, lessons, earlier)
     stack = bar.fit_lessons([*earlier, *plain])
+    choices = _choices(combination, stack, lessons, earlier)
     ridges = {target: choice.ridge for target, choice in choices.items()}
     return Publisher(
         level,
@@ -205,7 +205,8 @@ def _blocks(
     edges = np.linspace(0, len(lessons), BLOCKS + 1).round().astype(int).tolist()
     plain = [_only(bar, combination, lesson) for lesson in lessons]
     for first, last in pairwise(edges):
-        stack = bar.fit_lessons([*earlier, *plain[:first], *plain[last:]])
+        without = [*earlier, *plain[:first], *plain[last:]]
+        stack = bar.fit_lessons(without, like=bar.coefficients())
         rest = [*lessons[:first], *lessons[last:]]
         yield _Block(lessons[first:last], plain[first:last], rest, stack)
 

@@ -13,7 +13,7 @@ import numpy as np
 from gdelphi.types import FloatArray
 
 MOST_STEPS: Final = 50
-TOLERANCE: Final = 1e-13  # of the fall of the mean loss that a step promises
+TOLERANCE: Final = 1e-12  # of the fall of the mean loss that a step promises
 HALVINGS: Final = 30
 
 
@@ -28,10 +28,13 @@ class Line(NamedTuple):
         return found
 
 
-def regress_around(matrix: FloatArray, answer: FloatArray, start: Line, *, ridge: float) -> Line:
+def regress_around(
+    matrix: FloatArray, answer: FloatArray, start: Line, *, ridge: float, guess: Line | None = None
+) -> Line:
     """The line that minimises log loss + ridge / 2 * |change|^2, features standardised.
 
-    The intercept is free. Answers that are all the same teach nothing: the start stays.
+    The intercept is free. Answers that are all the same teach nothing: the start stays. A guess
+    near the line saves steps, and changes nothing else.
     """
     if len(np.unique(answer)) < 2:
         return start
@@ -39,21 +42,25 @@ def regress_around(matrix: FloatArray, answer: FloatArray, start: Line, *, ridge
     spread = np.where(spread > 0, spread, 1.0)
     design = np.column_stack([(matrix - mean) / spread, np.ones(len(matrix))])
     pull = np.append(np.full(matrix.shape[1], ridge), 0.0)
-    change = _newton(design, answer, start.logits(matrix), pull)
+    begin = np.zeros(design.shape[1])
+    if guess is not None:
+        apart = guess.values - start.values
+        begin = np.append(apart * spread, guess.intercept - start.intercept + apart @ mean)
+    change = _newton(design, answer, start.logits(matrix), pull, begin)
     moved = change[:-1] / spread
     return Line(start.values + moved, float(start.intercept + change[-1] - moved @ mean))
 
 
 def _newton(
-    design: FloatArray, answer: FloatArray, offset: FloatArray, pull: FloatArray
+    design: FloatArray, answer: FloatArray, offset: FloatArray, pull: FloatArray, change: FloatArray
 ) -> FloatArray:
     """Steps to the minimum of a convex loss; one that does not lower it is halved."""
-    change = np.zeros(design.shape[1])
     loss = _loss(design, answer, offset, pull, change)
     for _ in range(MOST_STEPS):
         said = 0.5 * (1 + np.tanh(0.5 * (offset + design @ change)))
         gradient = design.T @ (said - answer) + pull * change
-        curvature = (design * (said * (1 - said))[:, None]).T @ design + np.diag(pull)
+        scaled = design * np.sqrt(said * (1 - said))[:, None]
+        curvature = scaled.T @ scaled + np.diag(pull)  # a product with itself takes half the time
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         if gradient @ step < TOLERANCE * len(answer):
             break
