@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
 .PHONY: demo test lint format benchmark clean
 
@@ -17,7 +18,7 @@ demo: $(INSTALLED)
 	$(BIN)/gdelphi demo --out data/demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -51,6 +51,7 @@ def environment(settings: Settings, api: str | None) -> dict[str, str]:
         "PREFECT_HOME": str(prefect_home(settings)),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600",  # busy machines take long
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # see `gdelphi train`
     }
     if api:
