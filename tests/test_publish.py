@@ -232,7 +232,21 @@ def test_a_code_is_held_to_what_it_is_a_kind_of() -> None:
         assert probability == min(given[code], base[above.base])
         assert base[above.base] <= root[above.root]
     np.testing.assert_array_equal(after.root.occurs, before.root.occurs)
-    np.testing.assert_array_equal(after.full.headline, before.full.headline)
+
+
+def test_headlines_and_surges_are_held_to_what_occurs(
+    world: tuple[Profiles, FloatArray], published: Publisher
+) -> None:
+    before = random_levels(2)
+    undefined = replace(before.base, surge=np.full(len(before.base.codes), np.nan))
+    after = coherent(before._replace(base=undefined))
+    assert np.isnan(after.base.surge).all()
+    for level in after:
+        np.testing.assert_array_equal(level.headline, np.minimum(0.5, level.occurs))
+    np.testing.assert_array_equal(after.full.surge, np.minimum(0.5, after.full.occurs))
+    for said in published.forecast(world[0], ORIGIN):
+        assert (said.headline <= said.occurs).all()
+        assert not (said.surge > said.occurs).any()
 
 
 def test_levels_that_agree_stay_as_they_are() -> None:

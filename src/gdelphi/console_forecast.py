@@ -140,7 +140,7 @@ def _show_targets(found: "Explanation") -> None:
     table = _table("target", ">published", "which", ">stack", ">last 30 days", ">last 365 days")
     for each in found.targets:
         shares = [_share(value) for value in each.came]
-        held = ", held to its parent" if each.held else ""
+        held = ", lowered to agree" if each.held else ""
         table.add_row(
             each.target, _share(each.published), each.which + held, _share(each.stack), *shares
         )

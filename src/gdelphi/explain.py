@@ -4,8 +4,9 @@
       <- the days that those were drawn from <- atoms and their phrases <- rows of the store
 
 The logit is that of the regression which is published for the target, the combination or the stack:
-its parts add up to the published number, unless a code was held to what its parent can have, which
-is said. Not chosen: importances by leaving members out, which would not add up to anything.
+its parts add up to the published number, unless it was held to what its parent can have or to
+*occurs*, which is said. Not chosen: importances by leaving members out, which would not add up to
+anything.
 """
 
 from collections import Counter

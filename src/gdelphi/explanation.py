@@ -39,7 +39,7 @@ class TargetExplained:
     logit: float | None
     """the sum of the parts"""
     held: bool
-    """lowered to the probability of the code's parent"""
+    """lowered to the probability of the code's parent, or to that of *occurs*"""
 
 
 @dataclass(frozen=True)

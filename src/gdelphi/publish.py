@@ -7,8 +7,9 @@ what was fitted on it. The days on which forecasts are judged take no part in an
 from nothing, the combination of nine members was worse than the stack where there is one country
 and a year (docs/LOG.md).
 
-Levels are made coherent at the end: a code cannot be likelier than what it is a kind of. That holds
-for *occurs*; a headline among 290 codes need not belong to a headline among 20.
+Numbers are made coherent at the end. What is a headline or surges has occurred, so neither is
+likelier than that; and a code does not occur more likely than what it is a kind of. A headline
+among 290 codes need not belong to a headline among 20.
 """
 
 import json
@@ -72,12 +73,14 @@ class Publisher:
         shares = self._shares(history, origin, horizon)
         chosen = {target: said[self.choices[target].published] for target in TARGETS}
         return [
-            replace(
-                each,
-                forecaster=self.name,
-                occurs=chosen["occurs"][number].occurs,
-                headline=chosen["headline"][number].headline,
-                surge=chosen["surge"][number].surge,
+            _within(
+                replace(
+                    each,
+                    forecaster=self.name,
+                    occurs=chosen["occurs"][number].occurs,
+                    headline=chosen["headline"][number].headline,
+                    surge=chosen["surge"][number].surge,
+                )
             )
             for number, each in enumerate(shares)
         ]
@@ -255,13 +258,20 @@ class Levels(NamedTuple):
 
 
 def coherent(levels: Levels) -> Levels:
-    """The same with P(child occurs) <= P(parent occurs)."""
-    base = below(levels.base, levels.root, "root")
-    return Levels(levels.root, base, below(levels.full, base, "base"))
+    """The same with P(child occurs) <= P(parent occurs), and headline and surge <= occurs."""
+    root = _within(levels.root)
+    base = below(levels.base, root, "root")
+    return Levels(root, base, below(levels.full, base, "base"))
 
 
 def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
     """Children no likelier to occur than their parents, which are of the level."""
     place = {code: number for number, code in enumerate(parents.codes)}
     above = [place[getattr(lineage(code), level)] for code in children.codes]
-    return replace(children, occurs=np.minimum(children.occurs, parents.occurs[above]))
+    return _within(replace(children, occurs=np.minimum(children.occurs, parents.occurs[above])))
+
+
+def _within(said: Forecast) -> Forecast:
+    """Headlines and surges no likelier than that there is anything; undefined stays undefined."""
+    headline, surge = (np.minimum(each, said.occurs) for each in (said.headline, said.surge))
+    return replace(said, headline=headline, surge=surge)

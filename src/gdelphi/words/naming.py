@@ -9,7 +9,7 @@ Chosen: one atom at a time. The whole descriptor as one sequence is ten times as
 atoms say nothing about what this one is called. The place is not written: it is the stream's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -186,15 +186,18 @@ def agreement(
         number=len(right),
         event=share([one[1] == other[1] for one, other in both]),
         root=share([one[1][:2] == other[1][:2] for one, other in both]),
-        roles=share([_rest(one[k]) == _rest(other[k]) for one, other in both for k in (0,)
-                     if _rest(one[2]) == _rest(other[2])]),
-        countries=share([_first(one[0]) == _first(other[0]) for one, other in both
-                         if _first(one[2]) == _first(other[2])]),
+        roles=share([_same(_rest, one, other) for one, other in both]),
+        countries=share([_same(_first, one, other) for one, other in both]),
         whole=share([tuple(one) == tuple(other) for one, other in both]),
         unreadable=1 - len(both) / size if right else 0.0,
         new=share([tuple(one) == tuple(other) and tuple(other) not in observed
                    for one, other in both]),
     )  # fmt: skip
+
+
+def _same(part: Callable[[str], str], one: Key, other: Key) -> bool:
+    """Whether both actors agree in a part of their keys."""
+    return all(part(one[slot]) == part(other[slot]) for slot in (0, 2))
 
 
 def _first(key: str) -> str:

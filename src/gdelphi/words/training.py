@@ -7,7 +7,6 @@ One process, on the CPU: these models are small, and two thousand steps are minu
 """
 
 import math
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,8 +307,3 @@ def _optimizer(model: torch.nn.Module, settings: TextSettings) -> torch.optim.Ad
 def _copied(model: torch.nn.Module) -> Tensors:
     """Parameters, those that are used in several places once."""
     return {name: each.detach().clone() for name, each in model.named_parameters()}
-
-
-def figures(said: Mapping[str, Any]) -> dict[str, float]:
-    """Of an evaluation, without its step."""
-    return {name: value for name, value in said.items() if name not in ("step", "better")}
