@@ -140,9 +140,9 @@ def _show_targets(found: "Explanation") -> None:
     table = _table("target", ">published", "which", ">stack", ">last 30 days", ">last 365 days")
     for each in found.targets:
         shares = [_share(value) for value in each.came]
-        held = ", lowered to agree" if each.held else ""
+        moved = ", moved to agree" if each.moved else ""
         table.add_row(
-            each.target, _share(each.published), each.which + held, _share(each.stack), *shares
+            each.target, _share(each.published), each.which + moved, _share(each.stack), *shares
         )
     out.print(table)
 

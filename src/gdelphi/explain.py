@@ -4,9 +4,8 @@
       <- the days that those were drawn from <- atoms and their phrases <- rows of the store
 
 The logit is that of the regression which is published for the target, the combination or the stack:
-its parts add up to the published number, unless it was held to what its parent can have or to
-*occurs*, which is said. Not chosen: importances by leaving members out, which would not add up to
-anything.
+its parts add up to the published number, unless it was moved to agree with its parent or another
+target, which is said. Not chosen: importances by leaving members out, which would not add up.
 """
 
 from collections import Counter
@@ -144,7 +143,7 @@ class _Asked:
             came=tuple(self._came(target, days) for days in RECENT),
             parts=parts,
             logit=None if np.isnan(published) else logit,
-            held=bool(published < expit(np.array(logit)) - 1e-9),
+            moved=bool(abs(published - expit(np.array(logit))) > 1e-9),
         )
 
     def _parts(self, stack: Stack, target: str) -> tuple[Part, ...]:

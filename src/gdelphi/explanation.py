@@ -38,8 +38,8 @@ class TargetExplained:
     """members by size, then day of the week, volume of news and intercept"""
     logit: float | None
     """the sum of the parts"""
-    held: bool
-    """lowered to the probability of the code's parent, or to that of *occurs*"""
+    moved: bool
+    """so that it agrees with the code's parent, or with *occurs*"""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ what was fitted on it. The days on which forecasts are judged take no part in an
 from nothing, the combination of nine members was worse than the stack where there is one country
 and a year (docs/LOG.md).
 
-Numbers are made coherent at the end. What is a headline or surges has occurred, so neither is
+Numbers are made coherent at the end. What is a headline or surges has occurred, so neither may be
 likelier than that; and a code does not occur more likely than what it is a kind of. A headline
 among 290 codes need not belong to a headline among 20.
 """
@@ -268,10 +268,24 @@ def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
     """Children no likelier to occur than their parents, which are of the level."""
     place = {code: number for number, code in enumerate(parents.codes)}
     above = [place[getattr(lineage(code), level)] for code in children.codes]
-    return _within(replace(children, occurs=np.minimum(children.occurs, parents.occurs[above])))
+    most = parents.occurs[above]
+    made = _within(children)
+    capped = {
+        name: np.minimum(getattr(made, name), most) for name in ("occurs", "headline", "surge")
+    }
+    return replace(made, **capped)
 
 
 def _within(said: Forecast) -> Forecast:
-    """Headlines and surges no likelier than that there is anything; undefined stays undefined."""
-    headline, surge = (np.minimum(each, said.occurs) for each in (said.headline, said.surge))
-    return replace(said, headline=headline, surge=surge)
+    """The nearest numbers with headline and surge no likelier than occurs.
+
+    Where one is, it and occurs become their mean. That is the projection onto what is possible, and
+    what came is possible: so the squared errors of the three can only fall in sum, where lowering
+    the one or raising the other would trust one of them. Undefined stays undefined.
+    """
+    rivals = np.fmax(said.headline, said.surge), np.fmin(said.headline, said.surge)
+    occurs = np.where(rivals[0] > said.occurs, (said.occurs + rivals[0]) / 2, said.occurs)
+    both = ~np.isnan(said.surge) & (rivals[1] > occurs)
+    occurs = np.where(both, (said.occurs + rivals[0] + rivals[1]) / 3, occurs)
+    headline, surge = (np.minimum(each, occurs) for each in (said.headline, said.surge))
+    return replace(said, occurs=occurs, headline=headline, surge=surge)
