@@ -21,6 +21,7 @@ from gdelphi import (
     cli_measures,
     cli_report,
     cli_start,
+    cli_text,
     cli_train,
     console,
 )
@@ -205,6 +206,8 @@ for name, command in {
     **cli_start.COMMANDS,
 }.items():
     app.command(name)(command)
+
+app.add_typer(cli_text.app, name="text")
 
 world_app = typer.Typer(
     help="A simulated world with a known truth: its archive, and what can be known about it.",
