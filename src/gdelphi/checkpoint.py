@@ -12,10 +12,9 @@ file, since one file can take the place of another in a single moment and a fold
 no state of random numbers: those of a step are a function of seed, step and process.
 """
 
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +27,7 @@ from transformers import PreTrainedModel
 
 from gdelphi import __version__
 from gdelphi.errors import GdelphiError
+from gdelphi.locks import alone
 from gdelphi.model import MeasureConfig, MeasureModel
 from gdelphi.space import Space, load_space
 
@@ -113,19 +113,14 @@ class CheckpointFolder:
         self._state = folder / "state" / "run.safetensors"
         self._metrics = folder / "metrics.jsonl"
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """No other training writes here meanwhile."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when a process dies
-            except BlockingIOError:
-                raise TrainingError(
-                    f"another training is writing to {self.folder}: wait for it, or take another "
-                    "--out"
-                ) from None
-            yield
+        return alone(
+            self.folder,
+            TrainingError(
+                f"another training is writing to {self.folder}: wait for it, or take another --out"
+            ),
+        )
 
     def clear(self) -> None:
         """Forget an earlier run."""

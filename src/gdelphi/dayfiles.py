@@ -5,7 +5,6 @@ repeats that for all files, so that a run over ten years with nothing new reads 
 thousands; without a manifest it is made from the files. One process writes at a time.
 """
 
-import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.errors import GdelphiError
+from gdelphi.locks import alone
 
 FORMAT: Final = 1
 _METADATA: Final = b"gdelphi"
@@ -57,9 +57,7 @@ class DayFolder:
     @contextmanager
     def updating(self) -> Iterator["Manifest"]:
         """Alone with the folder: what it has, and the way to change it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when a process dies
+        with alone(self.folder):
             manifest = Manifest(self)
             if not manifest.found:
                 manifest.save()  # so that the next run need not look into all files

@@ -13,11 +13,10 @@ when or with what they were made: the same forecasts are the same bytes. That is
 for leakage compare, and why what was judged stands in run.json and not in their footers.
 """
 
-import fcntl
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.errors import GdelphiError
+from gdelphi.locks import alone
 
 KINDS: Final = ("probabilities", "shares", "futures")
 
@@ -42,19 +42,14 @@ class BacktestFolder:
         self._run = folder / "run.json"
         self._cells = folder / "cells.parquet"
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """No other backtest writes here meanwhile."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when a process dies
-            except BlockingIOError:
-                raise JudgeError(
-                    f"another backtest is writing to {self.folder}: wait for it, or take another "
-                    "--out"
-                ) from None
-            yield
+        return alone(
+            self.folder,
+            JudgeError(
+                f"another backtest is writing to {self.folder}: wait for it, or take another --out"
+            ),
+        )
 
     def begin(self, origin: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Take the folder for a run of this origin; one of another origin is refused.

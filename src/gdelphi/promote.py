@@ -15,13 +15,12 @@ is replaced in one moment, so a forecast at any time finds a whole model. The lo
 the link is, so it may tell of a switch that did not come about, and never lacks one that did.
 """
 
-import fcntl
 import getpass
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -33,6 +32,7 @@ from gdelphi.desk import BEFORE, Desk
 from gdelphi.errors import GdelphiError
 from gdelphi.forecasts import model_fingerprint
 from gdelphi.issue import ensure_calibrated
+from gdelphi.locks import alone
 from gdelphi.members import members
 from gdelphi.profiles import read_profiles
 from gdelphi.publish import BLOCKS, Choice, fit_publisher
@@ -255,17 +255,9 @@ def _relative(choice: Choice) -> float:
 # --- folders, link and log ------------------------------------------------------------------------
 
 
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    settings.flows.models.mkdir(parents=True, exist_ok=True)
-    with (settings.flows.models / ".lock").open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when a process dies
-        except BlockingIOError:
-            raise PromotionError(
-                f"another promotion is at work in {settings.flows.models}: wait for it"
-            ) from None
-        yield
+def _alone(settings: Settings) -> AbstractContextManager[None]:
+    folder = settings.flows.models
+    return alone(folder, PromotionError(f"another promotion is at work in {folder}: wait for it"))
 
 
 def _copy(source: Path, folder: Path) -> None:

@@ -9,7 +9,6 @@ one step: every file is always whole. The front page and the feed are made anew 
 that are there, so deleting a folder is all that it takes to withdraw a report.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from gdelphi import __version__
 from gdelphi.config import Settings
 from gdelphi.events.status import Status, read_status
 from gdelphi.forecasts import Manifest, forecasts_folder, model_fingerprint
+from gdelphi.locks import alone
 from gdelphi.report import page
 from gdelphi.report.banners import Circumstances, banners, is_stale
 from gdelphi.report.changes import changes_of
@@ -250,9 +250,7 @@ def report_schema() -> dict[str, Any]:
 def _alone(folder: Path) -> Iterator[None]:
     """One process at a time writes reports."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ".lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when a process dies
+        with alone(folder):
             yield
     except OSError as error:
         raise ReportError(
