@@ -3,6 +3,7 @@ nothing was fitted on.
 
     python benchmarks/results.py --store STORE --model models/a [--model models/b ...]
                                  [--world ARCHIVE] [--config gdelphi.toml] --out FOLDER
+                                 [--summarise]
 
 A backtest of each model (`gdelphi backtest`), in a folder of its own under --out; days that are
 judged already are not judged again. Markdown on the standard output. The first model's tables are
@@ -21,11 +22,14 @@ from gdelphi.config import load_settings
 from gdelphi.console_judge import BacktestBar, chance, number, skill_cells
 from gdelphi.errors import GdelphiError
 from gdelphi.future_scores import text_can_be_scored
-from gdelphi.judge import Request, judge
+from gdelphi.judge import Request, judge, summarise_folder
 from gdelphi.judge_day import Asked
 from gdelphi.types import TARGETS
 
-MEMBERS = ("recency", "ewma", "stack", "profiles", "direct", "atoms", "combined", "published")
+MEMBERS = (
+    "climatology", "weekday", "persistence", "ewma", "recency", "analogues", "stack", "profiles",
+    "direct", "atoms", "combined", "published",
+)  # fmt: skip
 Summary = Mapping[str, Any]
 Row = Sequence[str]
 
@@ -37,6 +41,8 @@ def summaries(given: argparse.Namespace) -> list[Summary]:
     if len(set(names)) < len(names):
         raise GdelphiError(f"models of the same name would share a folder: {', '.join(names)}")
     asked = Asked(world=given.world, futures=given.futures, text=text_can_be_scored())
+    if given.summarise:
+        return [summarise_folder(given.out / name) for name in names]
     found: list[Summary] = []
     for name, model in zip(names, given.model, strict=True):
         request = Request(
@@ -191,6 +197,9 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--futures", type=int, default=100)
     parser.add_argument("--processes", type=int)
+    parser.add_argument(
+        "--summarise", action="store_true", help="only make the tables, of backtests that are there"
+    )
     given = parser.parse_args()
     try:
         found = summaries(given)
