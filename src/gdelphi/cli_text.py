@@ -13,6 +13,8 @@ from gdelphi import console_text
 from gdelphi.options import (
     ConfigOption,
     JsonOption,
+    ModelSeedOption,
+    ResumeOption,
     StoreOption,
     WaitOption,
     parse_day,
@@ -94,13 +96,8 @@ def train_command(
         Path | None, typer.Option("--out", help="Folder of the model [models/text-KIND].")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps, at most [2500].")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed, the same model [0].")] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume/--fresh", help="Go on from the folder's last state, or start anew (--fresh)."
-        ),
-    ] = True,
+    seed: ModelSeedOption = None,
+    resume: ResumeOption = True,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from gdelphi import console_train
-from gdelphi.options import ConfigOption, JsonOption, StoreOption, WaitOption, settings_from
+from gdelphi.options import (
+    ConfigOption,
+    JsonOption,
+    ModelSeedOption,
+    ResumeOption,
+    StoreOption,
+    WaitOption,
+    settings_from,
+)
 
 # What it calls imports torch and more, so it is imported when the command runs.
 
@@ -27,13 +35,8 @@ def train_command(
         "models/latest"
     ),
     steps: Annotated[int | None, typer.Option(help="Steps, at most [500].")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed, the same model [0].")] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume/--fresh", help="Go on from the folder's last state, or start anew (--fresh)."
-        ),
-    ] = True,
+    seed: ModelSeedOption = None,
+    resume: ResumeOption = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Make a few steps and say what a training costs.")
     ] = False,

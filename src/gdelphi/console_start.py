@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -57,10 +57,6 @@ class DemoSteps(Steps):
     def __exit__(self, *args: object) -> None:
         super().__exit__(*args)
         self._done()
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        return self
 
     def step(self, name: str) -> None:
         self._done()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.progress import TaskID
 
 from gdelphi.console import Bars, as_json, err, grid, out
-from gdelphi.console_train import span
+from gdelphi.console_train import add_steps, span
 
 if TYPE_CHECKING:  # scientific libraries take a second to load
     from gdelphi.words.dataset import Dataset
@@ -68,10 +68,7 @@ def show_trained(result: "TextTrained", *, json: bool) -> None:
         return
     table = grid(f"{result.kind} in {result.folder}")
     table.add_row("parameters", f"{result.parameters:,}, of {result.words:,} words")
-    why = "all steps done" if result.stopped == "steps" else "no improvement any more"
-    before = f", of which {result.began_at:,} were done before" if result.began_at else ""
-    table.add_row("steps", f"{result.steps:,}{before} ({why})")
-    table.add_row("kept", f"the mean of weights at step {result.best_step:,}")
+    add_steps(table, result)
     table.add_row("validation A", f"{result.score:.4f}, untrained {result.untrained:.4f}")
     table.add_row("time", span(result.seconds))
     out.print(table)

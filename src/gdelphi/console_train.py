@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import TaskID
+from rich.table import Table
 
 from gdelphi.console import Bars, as_json, err, grid, out
 
 if TYPE_CHECKING:  # scientific libraries take a second to load, which most commands do not need
     from gdelphi.train import Pulse, Rehearsal, Trained
+    from gdelphi.words.training import TextTrained
 
 
 class TrainBar(Bars):
@@ -44,6 +46,14 @@ def span(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
 
 
+def add_steps(table: Table, result: "Trained | TextTrained") -> None:
+    """How many steps a training took, and which it keeps."""
+    why = "all steps done" if result.stopped == "steps" else "no improvement any more"
+    before = f", of which {result.began_at:,} were done before" if result.began_at else ""
+    table.add_row("steps", f"{result.steps:,}{before} ({why})")
+    table.add_row("kept", f"the mean of weights at step {result.best_step:,}")
+
+
 def show_trained(result: "Trained", *, json: bool) -> None:
     """What a training has ended with."""
     if json:
@@ -51,10 +61,7 @@ def show_trained(result: "Trained", *, json: bool) -> None:
         return
     table = grid(f"model in {result.folder}")
     table.add_row("parameters", f"{result.parameters:,}")
-    why = "all steps done" if result.stopped == "steps" else "no improvement any more"
-    before = f", of which {result.began_at:,} were done before" if result.began_at else ""
-    table.add_row("steps", f"{result.steps:,}{before} ({why})")
-    table.add_row("kept", f"the mean of weights at step {result.best_step:,}")
+    add_steps(table, result)
     gain = 1 - result.score / result.untrained if result.untrained else 0.0
     table.add_row(
         "validation A",

@@ -35,7 +35,7 @@ from gdelphi.space import load_space
 from gdelphi.splits import Part
 from gdelphi.tilt import tilt
 from gdelphi.types import FloatArray, Forecast, Forecaster, ForecastError, IntArray, Measure
-from gdelphi.words.forecaster import text_forecaster
+from gdelphi.words.forecaster import TextForecaster, text_forecaster
 
 LEVELS: Final[tuple[Level, ...]] = ("root", "base", "full")
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
@@ -125,24 +125,23 @@ class Desk:
 
     def _fitted_to(self, horizon: int) -> str:
         """The same with the text forecaster, where it speaks."""
-        if self.text is None or horizon > 1:
-            return self.weights
-        return f"{self.weights}-{self.text.model.weights}"
+        text = self._text_at(horizon)
+        return f"{self.weights}-{text.model.weights}" if text else self.weights
 
-    def _speaks(self, horizon: int) -> bool:
-        """Whether there is a text forecaster, and it speaks so far ahead."""
-        return self.text is not None and horizon == 1
+    def _text_at(self, horizon: int) -> TextForecaster | None:
+        """The text forecaster, if there is one: it speaks of tomorrow only."""
+        return self.text if horizon == 1 else None
 
     def path(self, level: Level, horizon: int = 1) -> Path:
         """Where what is published at a level is kept; with a text forecaster beside the other."""
         further = f"-{horizon}" if horizon > 1 else ""
-        text = "-text" if self._speaks(horizon) else ""
+        text = "-text" if self._text_at(horizon) else ""
         return self.folder / f"published-{level}{further}{text}.json"
 
     def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
-        """The members beside the baselines; the text forecaster speaks of tomorrow only."""
-        found = members(sampler, self.streams, level)
-        return [*found, self.text] if self.text and self._speaks(horizon) else found
+        """The members beside the baselines."""
+        found, text = members(sampler, self.streams, level), self._text_at(horizon)
+        return [*found, text] if text else found
 
     def calibrated(self, horizon: int = 1) -> bool:
         """Whether what is published has been fitted."""

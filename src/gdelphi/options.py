@@ -36,6 +36,13 @@ ModelOption = Annotated[
     Path | None,
     typer.Option("--model", help="Folder of a trained model [the one in use, models/current]."),
 ]
+ModelSeedOption = Annotated[int | None, typer.Option(help="The same seed, the same model [0].")]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--fresh", help="Go on from the folder's last state, or start anew (--fresh)."
+    ),
+]
 StreamOption = Annotated[
     str, typer.Option("--stream", help="A country's two letters (FIPS 10-4), or WORLD.")
 ]

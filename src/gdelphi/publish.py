@@ -157,7 +157,8 @@ def fit_publisher(
         )
     plain = [_only(bar, combination, lesson) for lesson in lessons]
     stack = bar.fit_lessons([*earlier, *plain])
-    choices = _choices(combination, stack, lessons, earlier)
+    blocks = list(_blocks(stack, lessons, plain, earlier))
+    choices = {target: _chosen(combination, blocks, target) for target in TARGETS}
     ridges = {target: choice.ridge for target, choice in choices.items()}
     return Publisher(
         level,
@@ -177,19 +178,12 @@ def _only(bar: Stack, combination: Stack, lesson: Lesson) -> Lesson:
     )
 
 
-def _choices(
-    combination: Stack, bar: Stack, lessons: Sequence[Lesson], earlier: Sequence[Lesson]
-) -> dict[str, Choice]:
-    blocks = list(_blocks(combination, bar, lessons, earlier))
-    chosen = {}
-    for target in TARGETS:
-        others = _joined(_errors(each.stack, day, target) for each in blocks for day in each.plain)
-        found = [
-            _choose(_answered(combination, blocks, target, ridge), others, ridge)
-            for ridge in RIDGES
-        ]
-        chosen[target] = min(found, key=lambda each: each.combined)
-    return chosen
+def _chosen(combination: Stack, blocks: Sequence["_Block"], target: str) -> Choice:
+    others = _joined(_errors(each.stack, day, target) for each in blocks for day in each.plain)
+    found = [
+        _choose(_answered(combination, blocks, target, ridge), others, ridge) for ridge in RIDGES
+    ]
+    return min(found, key=lambda each: each.combined)
 
 
 class _Block(NamedTuple):
@@ -203,10 +197,10 @@ class _Block(NamedTuple):
 
 
 def _blocks(
-    combination: Stack, bar: Stack, lessons: Sequence[Lesson], earlier: Sequence[Lesson]
+    bar: Stack, lessons: Sequence[Lesson], plain: Sequence[Lesson], earlier: Sequence[Lesson]
 ) -> Iterator[_Block]:
+    """The blocks of validation B; `bar` is the stack that was fitted on all of it."""
     edges = np.linspace(0, len(lessons), BLOCKS + 1).round().astype(int).tolist()
-    plain = [_only(bar, combination, lesson) for lesson in lessons]
     for first, last in pairwise(edges):
         without = [*earlier, *plain[:first], *plain[last:]]
         stack = bar.fit_lessons(without, like=bar.coefficients())
