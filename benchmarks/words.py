@@ -1,6 +1,6 @@
 """The tables of docs/words.md, as Markdown on the standard output.
 
-    python benchmarks/words.py names --store STORE --namer FOLDER
+    python benchmarks/words.py names --store STORE --namer FOLDER [--model FOLDER] [--every 6]
     python benchmarks/words.py texts --store STORE --model FOLDER --text-model FOLDER
                                      [--world ARCHIVE] [--every 6] [--config gdelphi.toml]
     python benchmarks/words.py skill --backtest FOLDER [--plain FOLDER]
@@ -8,10 +8,10 @@
                                      --stream GG [--number 5]
 
 `names`: held-out phrases from their points back to words, and atoms of test days, by the namer and
-by the nearest observed phrase. `texts`: ROUGE in three forms and energy scores of everybody who
-says anything about the next day. `skill`: Brier scores of a backtest with --text-model, beside one
-without (--plain). `days`: real days side by side. `gdelphi text data` says itself what a dataset
-costs.
+by the nearest observed phrase; with --model, words of its futures on test days under each naming.
+`texts`: ROUGE in three forms and energy scores of everybody who says anything about the next day.
+`skill`: Brier scores of a backtest with --text-model, beside one without (--plain). `days`: real
+days side by side. `gdelphi text data` says itself what a dataset costs.
 """
 
 import argparse
@@ -26,8 +26,11 @@ import torch
 from gdelphi.config import Settings, load_settings
 from gdelphi.console_judge import number, skill_cells
 from gdelphi.describe import ingested_panel
-from gdelphi.desk import Desk, brief_of, stream_futures
+from gdelphi.desk import Desk, stream_futures
+from gdelphi.expected import brief_of
 from gdelphi.judge import summarise_folder
+from gdelphi.name_choice import Comparison
+from gdelphi.names import NameBook
 from gdelphi.phrases import sentence
 from gdelphi.rouge import Text, matched_rouge
 from gdelphi.text_judge import FORMS, TextJudge, TextScore
@@ -105,6 +108,29 @@ def names(given: argparse.Namespace) -> None:
     if new.any():
         held = task.atoms(rows_of[new])
         table(f"{int(new.sum()):,} of these that are called by held-out phrases:", head, rows(held))
+    if given.model:
+        futures(given, settings)
+
+
+def futures(given: argparse.Namespace, settings: Settings) -> None:
+    """Words of futures and of the expected day, under each naming."""
+    desk = Desk(settings, given.model)
+    if not desk.path("root").exists():
+        desk.calibrate("root")
+    comparison = Comparison(desk, NameBook(desk.folder, desk.pack, desk.space, namer=given.namer))
+    days = desk.target_days("test")[:: given.every]
+    for day in days:
+        comparison.add(day)
+    head = ("names by", *(f"{what} {kind}" for what in ("futures", "expected day")
+                          for kind in ("ROUGE-1", "2", "L")), "renamed", "unreadable")  # fmt: skip
+
+    def rows() -> Iterator[Sequence[str]]:
+        for by, score in comparison.scores().items():
+            rouge = (f"{value:.3f}" for value in (*score.futures, *score.brief))
+            yield by, *rouge, f"{score.renamed:.1%}", f"{score.unreadable:.2%}"
+
+    title = f"Futures on {len(days)} test days from {days[0]} to {days[-1]}"
+    table(f"{title}, {comparison.texts:,} days of streams:", head, rows())
 
 
 def atoms_of_test_days(task: NamingTask, random: np.random.Generator) -> np.ndarray:
@@ -237,7 +263,7 @@ def show_day(desk: Desk, place: int, day: object) -> None:
     for n in np.flatnonzero(futures.exists)[:3].tolist():
         masses = futures.weights[n]
         order = [k for k in np.argsort(-masses).tolist() if masses[k] >= 0.005 * masses.sum()]
-        moved.append([f"{sentence(*futures.phrases[futures.named[n][k]], stream)} "
+        moved.append([f"{sentence(*futures.called[futures.calls[n][k]], stream)} "
                       f"({masses[k] / masses.sum():.0%})" for k in order])  # fmt: skip
     assert desk.text is not None
     written = desk.text.model.at(origin)[place]

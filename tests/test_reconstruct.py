@@ -19,9 +19,9 @@ from gdelphi.arguments import (
 from gdelphi.cameo import Level
 from gdelphi.config import Settings
 from gdelphi.mixing import EDGES, fit_shares, maximise
-from gdelphi.precedents import evidence_for
+from gdelphi.precedents import Likely, evidence_for
 from gdelphi.recency import HALF_LIVES, LAST_SEEN, Memory, components, frequencies, sweep
-from gdelphi.reconstruct import Extra, Reconstructor, fit, likely_arguments
+from gdelphi.reconstruct import Reconstructor, fit
 from gdelphi.store import Store
 from gdelphi.types import FloatArray
 from test_arguments import BLANK, DAY, PRAISE, row, store_of
@@ -382,7 +382,7 @@ def test_evidence_is_recent_told_once_and_not_after_the_origin(
 
 def test_evidence_prefers_the_likely_arguments(settings: Settings) -> None:
     with Store(settings).reading() as connection:
-        likely: Extra = {"actor1": {"": 0.9}, "region": {"KE09": 1.0}}
+        likely: Likely = {"actor1": {"": 0.9}, "region": {"KE09": 1.0}}
         found = evidence_for(connection, "KE", "14", at(9), most=2, likely=likely)
         assert [each.phrase for each in found.rows] == [
             "someone riots in violent protest in Kenya"
@@ -401,56 +401,15 @@ def test_evidence_of_long_ago_is_found_when_there_is_no_other(settings: Settings
     assert world == found
 
 
-# --- futures --------------------------------------------------------------------------------------
-
-
-def test_futures_move_the_forecast_towards_what_they_say(fitted: Reconstructor) -> None:
-    phrases = {("KEN|||||REB", "145", ""): 2.0, ("", "141", "FRA"): 2.0, ("", "051", "USA"): 9.0}
-    extra = likely_arguments(phrases, "14")
-    assert extra == {"actor1": {"KEN|||||REB": 2.0, "": 2.0}, "actor2": {"": 2.0, "FRA": 2.0}}
-    plain = fitted.arguments("KE", "14", at(9))
-    found = fitted.arguments("KE", "14", at(9), extra=extra)
-    told = {each.value: each.probability for each in found.actor1}
-    before = {each.value: each.probability for each in plain.actor1}
-    assert told["KEN|||||REB"] == pytest.approx(0.1)  # half of the futures' share
-    assert told[""] == pytest.approx(0.8 * before[""] + 0.1)
-    assert sum(told.values()) <= 1
-    assert found.region == plain.region
-    assert fitted.arguments("KE", "14", at(9), extra={"actor1": {}}) == plain
-    assert likely_arguments(phrases, "141")["actor1"] == {"": 2.0}
-    with pytest.raises(ArgumentsError, match="finite and not negative"):
-        fitted.arguments("KE", "14", at(9), extra={"actor1": {"A": -1.0}})
-
-
-def test_how_far_futures_are_trusted_is_fitted() -> None:
-    random = np.random.default_rng(4)
-    values = [str(value) for value in random.choice(list("ABCDEFGH"), 80)]
-    history = history_of([("KE", day, "141", value, 1.0) for day, value in enumerate(values)], 80)
-    fitted = fit(history, history.days[20:50], ["root"])
-    days = range(50, 79)
-    right: dict[tuple[str, str, date], Extra] = {
-        ("KE", "14", at(day)): {"actor1": {values[day + 1]: 1.0}} for day in days
-    }
-    wrong: dict[tuple[str, str, date], Extra] = {key: {"actor1": {"Z": 1.0}} for key in right}
-    assert fitted.fit_extra(right).extra_shares["root", "actor1"] > 0.9
-    assert fitted.fit_extra(wrong).extra_shares["root", "actor1"] < 0.05
-    assert fitted.fit_extra({("KE", "14", at(79)): {"actor1": {"A": 1.0}}}).extra_shares == {}
-
-
 # --- on disk --------------------------------------------------------------------------------------
 
 
 def test_what_is_saved_and_loaded_says_the_same(fitted: Reconstructor, tmp_path: Path) -> None:
     path = tmp_path / "reconstruction.json"
-    trusted = Reconstructor(
-        fitted.history, fitted.mixtures, fitted.fitted, {("root", "actor1"): 0.5}
-    )
-    trusted.save(path)
+    fitted.save(path)
     again = Reconstructor.load(path, fitted.history)
-    extra: Extra = {"actor1": {"KEN|||||REB": 1.0}}
-    for given in (None, extra):
-        said = trusted.arguments("KE", "14", at(9), extra=given)
-        assert again.arguments("KE", "14", at(9), extra=given) == said
+    fresh = Reconstructor(fitted.history, fitted.mixtures, fitted.fitted)
+    assert again.arguments("KE", "14", at(9)) == fresh.arguments("KE", "14", at(9))
     assert again.fitted == fitted.fitted
 
 

@@ -16,11 +16,12 @@ from gdelphi import run as run_module
 from gdelphi.batches import Batch
 from gdelphi.checkpoint import TrainingError, load_checkpoint, read_metrics
 from gdelphi.config import Settings
+from gdelphi.descent import learning_rate
 from gdelphi.errors import ConfigError
 from gdelphi.evaluation import Evaluation
 from gdelphi.ground import Ground, accelerator_for
 from gdelphi.losses import Loss, training_loss
-from gdelphi.run import Run, learning_rate
+from gdelphi.run import Run
 from gdelphi.train import Trained, made_ahead, rehearse, train
 from measured_world import changed, day_at
 from training_world import (

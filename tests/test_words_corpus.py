@@ -95,7 +95,7 @@ def test_labels_are_the_text_and_its_end(corpus: Corpus) -> None:
 
 def test_shares_that_descriptors_name(corpus: Corpus) -> None:
     places = dict(events_of("root"))
-    named = corpus.named(places, 20, range(corpus.pack.facts.days))
+    named = corpus.said.named(places, 20, range(corpus.pack.facts.days))
     text = read_day(corpus.said.text(DAY, 0), corpus.said.homes[0])
     wanted = np.zeros(20)
     for phrase in text.phrases:

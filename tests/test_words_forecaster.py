@@ -10,17 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import T5ForConditionalGeneration
 
 from gdelphi.backtest import leaks
 from gdelphi.checkpoint import TrainingError
 from gdelphi.config import Settings
 from gdelphi.profiles import Profiles, read_profiles
 from gdelphi.types import ForecastError
-from gdelphi.words.forecaster import LONGEST, TextForecaster, TextModel, faults, text_forecaster
+from gdelphi.words.corpus import Corpus
+from gdelphi.words.forecaster import TextForecaster, TextModel, faults, text_forecaster
 from gdelphi.words.language import read_day
 from gdelphi.words.learning import ForecastTask, TextGround
 from gdelphi.words.model import embed_source, t5_of
 from gdelphi.words.reading import Reader, classes, shares_of_text
+from gdelphi.words.t5_author import LONGEST, T5Author
 from gdelphi.words.training import TextTrained, train_task
 from gdelphi.words.writer import Writer
 from measured_world import changed, day_at
@@ -44,11 +47,17 @@ def history(settings: Settings, ground: TextGround) -> Profiles:
     return read_profiles(settings, "root", streams, since=day_at(0), until=last)
 
 
+def author_of(forecaster: TextForecaster) -> tuple[T5ForConditionalGeneration, Corpus]:
+    author = forecaster.model.author
+    assert isinstance(author, T5Author)
+    return author.model, author.corpus
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
 def test_the_writer_is_t5(forecaster: TextForecaster) -> None:
-    model, corpus = forecaster.model.model, forecaster.model.corpus
+    model, corpus = author_of(forecaster)
     plain = np.zeros((1, corpus.context), dtype=np.int64)
     states, mask = embed_source(model, corpus.source(np.array([1]), np.array([60]), plain))
     with torch.no_grad():
@@ -63,7 +72,7 @@ def test_the_writer_is_t5(forecaster: TextForecaster) -> None:
 
 
 def test_words_are_drawn_by_their_probability(forecaster: TextForecaster) -> None:
-    model, corpus = forecaster.model.model, forecaster.model.corpus
+    model, corpus = author_of(forecaster)
     plain = np.zeros((1, corpus.context), dtype=np.int64)
     states, mask = embed_source(model, corpus.source(np.array([1]), np.array([60]), plain))
     with torch.no_grad():
@@ -177,7 +186,7 @@ def test_named_events_occur_and_others_by_their_rate(
 ) -> None:
     """What a text names occurred on every past day whose text named it; what it does not name
     occurred at the rate of such days."""
-    reader = Reader(forecaster.model.corpus)
+    reader = Reader(forecaster.model.said)
     rates = reader.rates(history, ORIGIN)
     assert (rates.occurs >= 0).all() and (rates.occurs <= 1).all()
     stream = 0

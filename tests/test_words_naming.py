@@ -23,7 +23,7 @@ __all__ = ["ground", "settings"]
 
 @pytest.fixture(scope="module")
 def task(ground: TextGround) -> NamingTask:
-    text = {"steps": 20, "batch": 2, "evaluate_every": 20, "width": 32, "inner": 32}
+    text = {"namer_steps": 20, "batch": 2, "evaluate_every": 20, "width": 32, "inner": 32}
     return NamingTask(ground._replace(settings=changed(ground.settings, "text", **text)))
 
 

@@ -69,6 +69,12 @@ def _settle() -> None:
 
 def calibrate_command(
     model: ModelOption = None,
+    namer: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a namer to try [text-namer in the folder of models, if it fits]."
+        ),
+    ] = None,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -77,8 +83,9 @@ def calibrate_command(
     """Fit what a model publishes, on validation B.
 
     Combines the model's readings with all baselines, and publishes for each target the combination
-    where it is better than the stack of the baselines, else the stack. Kept beside the model.
-    `gdelphi forecast` does it by itself when it has not been done.
+    where it is better than the stack of the baselines, else the stack. Where there is a namer
+    (`gdelphi text train --kind namer`), futures are named in the way whose words came true most.
+    Kept beside the model. `gdelphi forecast` does it by itself when it has not been done.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
     _settle()
@@ -88,7 +95,7 @@ def calibrate_command(
 
         steps.step("opening the model and the measures")
         desk = Desk(settings, model_folder(settings, model), on_packed=steps.packed)
-        result = calibrate(desk, steps.step)
+        result = calibrate(desk, steps.step, namer=namer)
     console_forecast.show_calibrated(result, json=json)
 
 

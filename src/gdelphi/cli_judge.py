@@ -70,6 +70,10 @@ def backtest_command(
         Path | None,
         typer.Option("--text-model", help="Folder of a text forecaster: one more member."),
     ] = None,
+    refit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Fit what is published again every so many days [never]."),
+    ] = None,
     allow_fitted: Annotated[
         bool,
         typer.Option("--allow-fitted", help="Judge days that took part in fitting, and say so."),
@@ -108,7 +112,9 @@ def backtest_command(
                 text_can_be_scored() if text is None else text, text_model,
             )  # fmt: skip
             chosen = model_folder(settings, model)
-            request = Request(chosen, out, since, until, every, asked, allow_fitted, processes)
+            request = Request(
+                chosen, out, since, until, every, asked, allow_fitted, processes, refit
+            )
             summary = _until_interrupted(judge, settings, request, bar)
     console_judge.show_backtest(summary, out, json=json)
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:  # scientific libraries take a second to load, which most comm
     from gdelphi.explanation import Explanation, TargetExplained
     from gdelphi.forecasts import Manifest
     from gdelphi.issue import Calibrated, Issued
+    from gdelphi.names import ChosenNames
     from gdelphi.summary import Said, StreamInBrief
 
 FEW = 3  # streams that are shown one by one
 DAYS_SHOWN = 12
 CANDIDATES_SHOWN = 3
+NAMED = {"nearest": "the nearest observed phrase", "namer": "the namer"}
 ARGUMENTS = {"actor1": "who", "actor2": "to whom", "region": "where"}
 
 
@@ -45,6 +47,22 @@ def show_calibrated(result: "Calibrated", *, json: bool) -> None:
     for level, target, choice in result.choices:
         scores = [_score(choice.combined), _score(choice.stack), f"{choice.cells:,}"]
         table.add_row(level, target, *scores, choice.published)
+    out.print(table)
+    if result.names:
+        _show_names(result.names)
+
+
+def _show_names(names: "ChosenNames") -> None:
+    out.print(
+        f"\nROUGE-1, 2 and L of names of futures, on {names.days} of these days "
+        f"({names.since} to {names.until})"
+    )
+    head = (">futures", ">2", ">L", ">expected day", ">2", ">L", ">renamed", ">unreadable", "")
+    table = _table("names by", *head)
+    for by, score in names.scores.items():
+        rouge = [f"{value:.3f}" for value in (*score.futures, *score.brief)]
+        shares = [f"{score.renamed:.1%}", f"{score.unreadable:.2%}"]
+        table.add_row(by, *rouge, *shares, "used" if by == names.by else "")
     out.print(table)
 
 
@@ -83,6 +101,10 @@ def _show_manifest(manifest: "Manifest") -> None:
         f"{len(recipe.streams)} streams: {shown}; {recipe.futures} futures each, seed "
         f"{recipe.seed}; issued {manifest.issued_at:%Y-%m-%d %H:%M} UTC"
     )
+    named = manifest.named
+    if named and named.by != "origin":
+        out.print(f"names by {NAMED[named.by]}: {named.renamed / max(named.atoms, 1):.0%} of the "
+                  "atoms are called other than what they were drawn from")  # fmt: skip
     if recipe.partial:
         out.print(Text("PARTIAL: the origin's news day was not complete", style="yellow"))
     if manifest.hindsight:
@@ -186,6 +208,9 @@ def _show_futures(found: "Explanation") -> None:
         out.print(
             Text(f"  {atom.cosine:>5.2f}  {atom.weight:>6.2%}  {atom.code:<4}  {atom.phrase}")
         )
+        if atom.drawn:
+            drawn = f"{' ' * 23}drawn from: {'; '.join(atom.drawn)}"
+            out.print(Text(drawn, style="dim"))
 
 
 def _show_reports(found: "Explanation") -> None:

@@ -57,6 +57,8 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
     about = grid(f"backtest in {folder}")
     about.add_row("days", f"{days['number']:,} from {days['first']} to {days['last']}")
     about.add_row("streams", f"{len(summary['origin']['streams']):,}, level {asked['level']}")
+    if asked.get("refit"):
+        about.add_row("refitted", f"every {asked['refit']:,} days, on all days known by then")
     fitted = summary["days_in_what_was_fitted"]
     if fitted:
         about.add_row("not honest", f"{fitted:,} of these days took part in fitting")

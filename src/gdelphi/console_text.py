@@ -67,7 +67,9 @@ def show_trained(result: "TextTrained", *, json: bool) -> None:
         print(as_json(result))  # noqa: T201
         return
     table = grid(f"{result.kind} in {result.folder}")
-    table.add_row("parameters", f"{result.parameters:,}, of {result.words:,} words")
+    few = result.learned < result.parameters
+    trained = f", of which {result.learned:,} were trained" if few else ""
+    table.add_row("parameters", f"{result.parameters:,}{trained}; {result.words:,} words")
     add_steps(table, result)
     table.add_row("validation A", f"{result.score:.4f}, untrained {result.untrained:.4f}")
     table.add_row("time", span(result.seconds))

@@ -12,29 +12,37 @@ from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.atoms import atom_rule, name_atoms
 from gdelphi.cameo import Level
 from gdelphi.checkpoint import load_checkpoint
-from gdelphi.clouds import Coded, measures_folder
-from gdelphi.config import MeasureSettings, Settings
+from gdelphi.clouds import measures_folder
+from gdelphi.combine import Lesson, default_stack
+from gdelphi.config import Settings
+from gdelphi.expected import brief_of
 from gdelphi.members import members
+from gdelphi.names import NameBook
 from gdelphi.outlook import read_outlook
 from gdelphi.pack import Pack
 from gdelphi.packing import OnPacked, pack_days
-from gdelphi.prediction import BriefAtom, Phrase, Prediction, StreamFutures
+from gdelphi.prediction import Phrase, Prediction, StreamFutures
 from gdelphi.profiles import Profiles, occurs_of, read_profiles, shares_of
-from gdelphi.publish import Levels, Publisher, coherent, fit_publisher
-from gdelphi.quantise import quantise_adaptively
+from gdelphi.publish import (
+    Levels,
+    Publisher,
+    coherent,
+    combination_of,
+    fit_lessons,
+    fit_publisher,
+)
 from gdelphi.sample import FURTHEST, Sampled, Sampler
 from gdelphi.sequences import Sequences
 from gdelphi.space import load_space
 from gdelphi.splits import Part
 from gdelphi.tilt import tilt
-from gdelphi.types import FloatArray, Forecast, Forecaster, ForecastError, IntArray, Measure
+from gdelphi.types import FloatArray, Forecast, Forecaster, ForecastError, IntArray
 from gdelphi.words.forecaster import TextForecaster, text_forecaster
 
 LEVELS: Final[tuple[Level, ...]] = ("root", "base", "full")
@@ -44,7 +52,14 @@ BEFORE: Final = 365  # days before validation B that the stack learns from, the 
 ROUGH_FUTURES: Final = 16  # with which combinations beyond tomorrow are fitted,
 ROUGH_EVERY: Final = 3  # on each third day of validation B
 ROUGH_KEPT: Final = 256
-BRIEF_POINTS: Final = 400  # atoms of all futures that the expected day is made from, at most
+
+
+class CalibrationDays(NamedTuple):
+    """Target days that what is published is fitted on."""
+
+    before: list[date]
+    """from which the stack learns too"""
+    tuning: list[date]
 
 
 class Desk:
@@ -59,8 +74,10 @@ class Desk:
         seed: int = 0,
         on_packed: OnPacked | None = None,
         text: Path | None = None,
+        namer: Path | None = None,
     ) -> None:
-        """With the folder of a text forecaster, that is one more member."""
+        """With the folder of a text forecaster, that is one more member; with that of a namer, it
+        names futures, whatever names.json of the model says."""
         self.folder = folder.resolve()  # a link may be set elsewhere while this is at work
         self._checkpoint = load_checkpoint(folder)
         self.training = self._checkpoint.training
@@ -74,10 +91,19 @@ class Desk:
         self.sequences = Sequences(self.pack, self.settings)
         self.sampler = Sampler(self._checkpoint, read_outlook(self.pack), number=number, seed=seed)
         self.text = (
-            None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
+            None
+            if text is None
+            else text_forecaster(
+                text,
+                self.pack,
+                number=number,
+                seed=seed,
+                language_model=settings.text.language_model,
+            )
         )
+        self.names = NameBook(self.folder, self.pack, space, namer=namer)
         self._histories: dict[Level, Profiles] = {}
-        self._publishers: dict[tuple[Level, int], Publisher] = {}
+        self._publishers: dict[Path, Publisher] = {}
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -108,15 +134,13 @@ class Desk:
         """The days of a part of the split that can be targets."""
         return [self.sequences.day(int(number)) for number in self.sequences.targets(part)]
 
-    def publisher(self, level: Level, horizon: int = 1) -> Publisher:
-        """What is published at a level; `calibrate` makes it."""
-        if (level, horizon) not in self._publishers:
+    def publisher(self, level: Level, horizon: int = 1, path: Path | None = None) -> Publisher:
+        """What is published at a level; `calibrate` makes it, or `fit` in another file."""
+        path = path or self.path(level, horizon)
+        if path not in self._publishers:
             readings = self._readings(self.sampler, level, horizon)
-            path = self.path(level, horizon)
-            self._publishers[level, horizon] = Publisher.load(
-                path, readings, self._fitted_to(horizon)
-            )
-        return self._publishers[level, horizon]
+            self._publishers[path] = Publisher.load(path, readings, self._fitted_to(horizon))
+        return self._publishers[path]
 
     @cached_property
     def weights(self) -> str:
@@ -157,9 +181,31 @@ class Desk:
 
     def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
         """Fit what is published at a level on validation B, and keep it beside the model."""
+        days = self.calibration_days(level)
+        before, tuning = days
+        if horizon > 1:
+            before = before[-FINE_TUNING:]
+            if len(tuning) >= FINE_TUNING:
+                tuning = tuning[::ROUGH_EVERY]
+        sampler = self.sampler if horizon == 1 else self._rough
+        readings = self._readings(sampler, level, horizon)
+        fitted = fit_publisher(
+            level, self._learned(level, before), readings, before=before, tuning=tuning,
+            horizon=horizon,
+        )  # fmt: skip
+        return self._keep(fitted, self.path(level, horizon), level, horizon)
+
+    def calibration_days(
+        self, level: Level, *, until: date | None = None, known: Sequence[date] = ()
+    ) -> CalibrationDays:
+        """Target days that what is published is fitted on. With `until`, also those of the known
+        days that lie behind validation B and before it."""
         tuning = self.target_days("tuning")
         before = [day for part in ("train", "choice") for day in self.target_days(part)]
         before = before[-BEFORE:]
+        if until is not None:
+            last = self.sequences.splits.tuning[1]
+            tuning += [day for day in known if last < day < until]
         if level != "root":
             tuning = tuning[-FINE_TUNING:]
             before = before[-FINE_TUNING:]
@@ -168,20 +214,43 @@ class Desk:
                 "no days to fit what is published on: training, validation A and B need known "
                 "days (split.*)"
             )
-        if horizon > 1:
-            before = before[-FINE_TUNING:]
-            if len(tuning) >= FINE_TUNING:
-                tuning = tuning[::ROUGH_EVERY]
+        return CalibrationDays(before, tuning)
+
+    def _learned(self, level: Level, before: Sequence[date]) -> Profiles:
+        """The days that fitting a level looks at."""
         since = None if level == "root" else before[0] - timedelta(days=FINE_DAYS)
-        history = self.history(level, since)
-        sampler = self.sampler if horizon == 1 else self._rough
-        readings = self._readings(sampler, level, horizon)
-        fitted = fit_publisher(
-            level, history, readings, before=before, tuning=tuning, horizon=horizon
-        )
-        fitted.save(self.path(level, horizon), self._fitted_to(horizon))
-        self._publishers.pop((level, horizon), None)
-        return self.publisher(level, horizon)
+        return self.history(level, since)
+
+    def earlier_lessons(self, level: Level, before: Sequence[date]) -> list[Lesson]:
+        """Lessons of the stack, from days before validation B."""
+        return default_stack().lessons(self._learned(level, before), before)
+
+    def lesson(self, level: Level, day: date) -> Lesson | None:
+        """What all members said of a target day, and what came; None if it is not present."""
+        before = self.calibration_days(level).before
+        readings = self._readings(self.sampler, level, 1)
+        found = combination_of(readings).lessons(self._learned(level, before), [day])
+        return found[0] if found else None
+
+    def fit(
+        self,
+        level: Level,
+        days: CalibrationDays,
+        earlier: Sequence[Lesson],
+        lessons: Sequence[Lesson],
+        path: Path,
+    ) -> Publisher:
+        """Fit what is published tomorrow on lessons, and keep it in a file of its own."""
+        fitted = fit_lessons(
+            level, self._readings(self.sampler, level, 1), earlier=earlier, lessons=lessons,
+            days=(days.before[0], days.tuning[-1]),
+        )  # fmt: skip
+        return self._keep(fitted, path, level, 1)
+
+    def _keep(self, fitted: Publisher, path: Path, level: Level, horizon: int) -> Publisher:
+        fitted.save(path, self._fitted_to(horizon))
+        self._publishers.pop(path, None)
+        return self.publisher(level, horizon, path)
 
     # Forecasts.
 
@@ -302,26 +371,7 @@ def stream_futures(
         happens=happens,
         tilted=tilt(happens, wanted, np.full(number, 1 / number)),
         seed=desk.sampler.seed,
-    )
-
-
-def brief_of(futures: StreamFutures, measures: MeasureSettings) -> tuple[BriefAtom, ...]:
-    """The few-atom summary of the mean of the futures."""
-    of_futures = futures.tilted.weights * futures.exists
-    masses = (of_futures[:, None] * futures.weights).ravel()
-    kept = np.argsort(-masses, kind="stable")[:BRIEF_POINTS]
-    kept = kept[masses[kept] > 0]
-    if not len(kept):
-        return ()
-    points = futures.points.reshape(len(masses), -1)[kept]
-    measure = Measure(points, masses[kept] / masses[kept].sum())
-    found = quantise_adaptively(measure, atom_rule(measures))
-    named = futures.named.ravel()[kept]
-    codes = Coded(tuple(phrase.code for phrase in futures.phrases), named)
-    chosen = name_atoms(codes, measure, found)
-    return tuple(
-        BriefAtom(futures.phrases[named[point]], float(weight))
-        for point, weight in zip(chosen, found.weights, strict=True)
+        names=desk.names.at(place, desk.sampler.position(sampled.origin)),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,7 @@ RECENT: Final = (30, 365)
 """days over which it is said how often an event came"""
 DAYS_SHOWN: Final = 12
 ATOMS_SHOWN: Final = 8
+ORIGINS_SHOWN: Final = 3  # phrases that atoms called the same come from
 REPORTS_SHOWN: Final = 8
 REPORTS_A_DAY: Final = 2
 ROWS_LOOKED_AT: Final = 500
@@ -86,6 +87,25 @@ def _nearest(code: str, codes: Sequence[str]) -> str:
     near = get_close_matches(code, codes, 5, cutoff=0.5) or list(codes[:5])
     said = ", ".join(f"{each} ({event_codes()[each].label})" for each in near)
     return f"CAMEO codes are text, with their zeros; near are {said}"
+
+
+class _Atom(NamedTuple):
+    """An atom of a future."""
+
+    cosine: float
+    mass: float
+    future: int
+    drawn: Phrase
+    """that it comes from"""
+
+
+def _origins(phrase: Phrase, atoms: Sequence[_Atom]) -> list[Phrase]:
+    """The phrases that atoms come from, the heaviest first; none if all are called by theirs."""
+    masses: Counter[Phrase] = Counter()
+    for atom in atoms:
+        masses[atom.drawn] += atom.mass  # type: ignore[assignment]
+    ranked = sorted(masses, key=lambda each: (-masses[each], each))
+    return [] if ranked == [phrase] else ranked[:ORIGINS_SHOWN]
 
 
 class _Asked:
@@ -203,20 +223,18 @@ class _Asked:
         return sorted(days, key=lambda each: (-each.weight, each.day))
 
     def _atoms(self, has: BoolArray) -> list[AtomExplained]:
-        """The atoms of those futures that are nearest to the event, by the phrase they are named
-        after."""
+        """The atoms of those futures that are nearest to the event, by what they are called."""
         futures = self.prediction.futures
         there = has[:, None] & (futures.weights > 0)
         masses = futures.tilted.weights[:, None] * futures.weights * futures.gates
         cosines = self._cosines(futures.points[there])
-        found: dict[Phrase, list[tuple[float, float, int]]] = {}
+        found: dict[Phrase, list[_Atom]] = {}
         rows: IntArray = np.nonzero(there)[0]
-        for cosine, mass, named, future in zip(
-            cosines, masses[there], futures.named[there], rows, strict=True
+        for cosine, mass, future, drawn, called in zip(
+            cosines, masses[there], rows, futures.named[there], futures.calls[there], strict=True
         ):
-            found.setdefault(futures.phrases[named], []).append(
-                (float(cosine), float(mass), int(future))
-            )
+            atom = _Atom(float(cosine), float(mass), int(future), futures.phrases[drawn])
+            found.setdefault(futures.called[called], []).append(atom)
         atoms = [self._atom(phrase, each) for phrase, each in found.items()]
         atoms = [atom for atom in atoms if atom.weight >= SLIGHT]
         atoms.sort(key=lambda each: (-round(each.cosine, 2), -each.weight, each.phrase))
@@ -233,14 +251,15 @@ class _Asked:
         nearest: VectorArray = cosines.max(axis=1)
         return nearest
 
-    def _atom(self, phrase: Phrase, each: list[tuple[float, float, int]]) -> AtomExplained:
-        cosine = max(cosine for cosine, _, _ in each)
+    def _atom(self, phrase: Phrase, atoms: Sequence[_Atom]) -> AtomExplained:
+        place = place_of(self.stream)
         return AtomExplained(
-            phrase=sentence(*phrase, place_of(self.stream)),
+            phrase=sentence(*phrase, place),
+            drawn=tuple(sentence(*each, place) for each in _origins(phrase, atoms)),
             code=phrase.code,
-            cosine=cosine,
-            weight=sum(mass for _, mass, _ in each),
-            futures=len({future for _, _, future in each}),
+            cosine=max(atom.cosine for atom in atoms),
+            weight=sum(atom.mass for atom in atoms),
+            futures=len({atom.future for atom in atoms}),
         )
 
     def _reports(self, connection: Connection, days: Sequence[DrawnDay]) -> list[Report]:

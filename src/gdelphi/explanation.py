@@ -53,9 +53,12 @@ class DrawnDay:
 
 @dataclass(frozen=True)
 class AtomExplained:
-    """An atom of such futures that is near to the event."""
+    """Atoms of such futures that are near to the event, and called the same."""
 
     phrase: str
+    """what they are called"""
+    drawn: tuple[str, ...]
+    """phrases of the past that they come from, the heaviest first; empty: the same phrase only"""
     code: str
     cosine: float
     """with the event, after transport"""

@@ -3,8 +3,9 @@
     probabilities  stream, level, code, target: what is published and which (combined or stack), the
                    stack, each member, and the weight of the futures in which a root occurs
     shares         stream, level, code: mean and quantiles of the share
-    futures        stream, future: drawn day, weight, roots of that day, and atoms as lists
-    brief          stream, rank: the expected day in a few phrases
+    futures        stream, future: drawn day, weight, roots of that day, and atoms as lists: where
+                   they lie, what they are called and, drawn_..., the phrase that they come from
+    brief          stream, rank: the expected day in a few phrases, in the same way
     events         stream, level, code, argument, rank: who, to whom, where, if the event happens
     evidence       stream, level, code, rank: past reports of it
 
@@ -19,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from gdelphi.cameo import Level
+from gdelphi.forecasts import Named
 from gdelphi.phrases import sentence
-from gdelphi.prediction import Prediction
+from gdelphi.prediction import Phrase, Prediction
 from gdelphi.reconstruct import Arguments
 from gdelphi.space import place_of
 from gdelphi.types import TARGETS, FloatArray, Forecast
@@ -128,16 +130,29 @@ FUTURES: Final = pa.schema(
         ("points", pa.list_(pa.list_(pa.float32()))), ("weights", pa.list_(pa.float32())),
         ("gates", pa.list_(pa.float32())), ("spare", pa.list_(pa.bool_())),
         ("actor1", pa.list_(pa.string())), ("code", pa.list_(pa.string())),
-        ("actor2", pa.list_(pa.string())),
+        ("actor2", pa.list_(pa.string())), ("drawn_actor1", pa.list_(pa.string())),
+        ("drawn_code", pa.list_(pa.string())), ("drawn_actor2", pa.list_(pa.string())),
     ]
 )  # fmt: skip
 BRIEF: Final = pa.schema(
     [
         ("stream", pa.string()), ("rank", pa.int32()), ("weight", pa.float64()),
         ("actor1", pa.string()), ("code", pa.string()), ("actor2", pa.string()),
-        ("phrase", pa.string()),
+        ("phrase", pa.string()), ("drawn_actor1", pa.string()), ("drawn_code", pa.string()),
+        ("drawn_actor2", pa.string()),
     ]
 )  # fmt: skip
+
+
+def named_of(predictions: Sequence[Prediction]) -> Named:
+    """How the futures of predictions are named."""
+    every = [prediction.futures for prediction in predictions]
+    return Named(
+        by=every[0].naming if every else "origin",
+        atoms=sum(int(futures.heavy.sum()) for futures in every),
+        renamed=sum(int(futures.renamed.sum()) for futures in every),
+        unreadable=sum(futures.unreadable for futures in every),
+    )
 
 
 def _futures(prediction: Prediction) -> pa.Table:
@@ -148,7 +163,8 @@ def _futures(prediction: Prediction) -> pa.Table:
 def _future(prediction: Prediction, number: int) -> dict[str, Any]:
     futures, codes = prediction.futures, prediction.levels.root.codes
     atoms = np.flatnonzero(futures.weights[number] > 0)
-    phrases = [futures.phrases[place] for place in futures.named[number][atoms]]
+    called = [futures.called[place] for place in futures.calls[number][atoms]]
+    drawn = [futures.phrases[place] for place in futures.named[number][atoms]]
     return {
         "stream": prediction.stream,
         "future": number,
@@ -159,9 +175,15 @@ def _future(prediction: Prediction, number: int) -> dict[str, Any]:
         "weights": futures.weights[number][atoms],
         "gates": futures.gates[number][atoms],
         "spare": futures.spare[number][atoms],
-        "actor1": [phrase.actor1 for phrase in phrases],
-        "code": [phrase.code for phrase in phrases],
-        "actor2": [phrase.actor2 for phrase in phrases],
+        **_columns(called),
+        **_columns(drawn, "drawn_"),
+    }
+
+
+def _columns(phrases: Sequence[Phrase], before: str = "") -> dict[str, list[str]]:
+    """Phrases as lists of their codes."""
+    return {
+        f"{before}{name}": [getattr(phrase, name) for phrase in phrases] for name in Phrase._fields
     }
 
 
@@ -174,6 +196,7 @@ def _brief(prediction: Prediction) -> pa.Table:
             "weight": atom.weight,
             **atom.phrase._asdict(),
             "phrase": sentence(*atom.phrase, place),
+            **{f"drawn_{name}": code for name, code in atom.drawn._asdict().items()},
         }
         for rank, atom in enumerate(prediction.brief, start=1)
     ]

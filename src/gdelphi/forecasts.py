@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +31,7 @@ FORMAT: Final = 1
 MANIFEST: Final = "forecast.json"
 ID_LENGTH: Final = 16
 ARGUMENTS_FILE: Final = "arguments.json"
+NAMES_FILE: Final = "names.json"  # is there only if names were chosen: see `name_choice`
 MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 LEVELS: Final = ("root", "base", "full")
 
@@ -41,10 +42,12 @@ def forecasts_folder(settings: Settings) -> Path:
 
 
 def model_fingerprint(folder: Path, horizon: int = 1) -> str:
-    """Of a model's weights and of what was fitted beside them."""
+    """Of a model's weights and of what was fitted beside them; names.json has the digest of the
+    namer."""
     digest = hashlib.sha256()
     further = f"-{horizon}" if horizon > 1 else ""
-    for name in (*MODEL_FILES, *(f"published-{level}{further}.json" for level in LEVELS)):
+    names = [NAMES_FILE] if (folder / NAMES_FILE).exists() else []
+    for name in (*MODEL_FILES, *(f"published-{level}{further}.json" for level in LEVELS), *names):
         digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
     return digest.hexdigest()[:16]
 
@@ -79,6 +82,19 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Named:
+    """How the atoms of a forecast's futures are called: see `names`."""
+
+    by: Literal["origin", "nearest", "namer"]
+    atoms: int
+    """that are heavy enough to be named"""
+    renamed: int
+    """of these, called other than what they come from"""
+    unreadable: int
+    """of these, not named, so that they keep the phrase that they come from"""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What forecast.json says."""
 
@@ -89,6 +105,8 @@ class Manifest:
     """last day that something in the forecast was fitted on; after the origin: in hindsight"""
     files: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each"""
+    named: Named | None = None
+    """None: made before futures could be named"""
 
     @property
     def id(self) -> str:
@@ -113,6 +131,7 @@ class Manifest:
             "issued_at": self.issued_at.isoformat(timespec="seconds"),
             "fitted_until": self.fitted_until.isoformat(),
             "hindsight": self.hindsight,
+            "names": asdict(self.named) if self.named else None,
             "files": dict(self.files),
         }
 
@@ -170,7 +189,12 @@ class ForecastStore:
         return _checked(self.path(origin, wanted[-1].id))
 
     def put(
-        self, recipe: Recipe, tables: Mapping[str, pa.Table], *, fitted_until: date
+        self,
+        recipe: Recipe,
+        tables: Mapping[str, pa.Table],
+        *,
+        fitted_until: date,
+        named: Named | None = None,
     ) -> StoredForecast:
         """Write a forecast, whole or not at all; one that is there stays as it is."""
         folder = self.path(recipe.origin, recipe.id)
@@ -181,7 +205,7 @@ class ForecastStore:
             for name, table in tables.items():
                 _write(table, beside / f"{name}.parquet")
             files = {path.name: _sha256(path) for path in sorted(beside.iterdir())}
-            manifest = Manifest(recipe, datetime.now(UTC), fitted_until, files)
+            manifest = Manifest(recipe, datetime.now(UTC), fitted_until, files, named)
             text = json.dumps(manifest.plain(), indent=2) + "\n"
             (beside / MANIFEST).write_text(text, encoding="utf-8")
             _move(beside, folder)
@@ -234,7 +258,8 @@ def _manifest(said: Mapping[str, Any]) -> Manifest:
     given |= {"origin": date.fromisoformat(given["origin"]), "streams": tuple(given["streams"])}
     issued = datetime.fromisoformat(said["issued_at"])
     fitted = date.fromisoformat(said["fitted_until"])
-    return Manifest(Recipe(**given), issued, fitted, dict(said["files"]))
+    named = Named(**said["names"]) if said.get("names") else None
+    return Manifest(Recipe(**given), issued, fitted, dict(said["files"]), named)
 
 
 def _checked(folder: Path) -> StoredForecast:

@@ -32,8 +32,9 @@ import torch
 from torch import Tensor
 
 from gdelphi.baselines import RecencyBootstrap, past_of
-from gdelphi.desk import Desk, brief_of
+from gdelphi.desk import Desk
 from gdelphi.embed import open_cache
+from gdelphi.expected import brief_of
 from gdelphi.ot import (
     Measures,
     energy_score,
@@ -227,12 +228,12 @@ class FutureJudge:
     def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
         came = self._day_text(end + 1, place)
         stream = self._desk.streams[place]
-        said = [_said(phrase, stream) for phrase in futures.phrases]
+        said = [_said(phrase, stream) for phrase in futures.called]
         members, weights = [], []
         for number, masses in enumerate(futures.weights[:TEXTS]):
             kept = masses > 0
             if kept.any():
-                names = [said[phrase] for phrase in futures.named[number][kept]]
+                names = [said[phrase] for phrase in futures.calls[number][kept]]
                 members.append(Text(names, _normalised(masses[kept])))
                 weights.append(futures.tilted.weights[number])
         brief = brief_of(futures, self._desk.settings.measures)

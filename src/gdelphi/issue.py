@@ -23,10 +23,12 @@ from gdelphi.cameo import Level
 from gdelphi.clouds import Clouds, measures_folder
 from gdelphi.config import Settings, load_settings
 from gdelphi.desk import FINE_TUNING, LEVELS, Desk
-from gdelphi.forecast_tables import Reconstructed, tables_of
+from gdelphi.forecast_tables import Reconstructed, named_of, tables_of
 from gdelphi.forecasts import ARGUMENTS_FILE, ForecastStore, Recipe, StoredForecast
 from gdelphi.forecasts import forecasts_folder as forecasts_folder
 from gdelphi.forecasts import model_fingerprint as model_fingerprint
+from gdelphi.name_choice import choose_names
+from gdelphi.names import ChosenNames
 from gdelphi.packing import OnPacked
 from gdelphi.precedents import evidence_for
 from gdelphi.prediction import Prediction
@@ -61,10 +63,13 @@ class Calibrated:
     """of validation B"""
     choices: tuple[tuple[Level, str, Choice], ...]
     """level, target, how it came to be published as it is"""
+    names: ChosenNames | None = None
+    """how futures are named; None: by their origin, without a choice"""
 
 
-def calibrate(desk: Desk, on_step: OnStep = _silent) -> Calibrated:
-    """Fit what is published, and who does what to whom, on validation B."""
+def calibrate(desk: Desk, on_step: OnStep = _silent, *, namer: Path | None = None) -> Calibrated:
+    """Fit what is published, and who does what to whom, on validation B, and choose there what
+    futures are named by. Without a given namer one that lies among the models is tried."""
     choices = []
     for level in LEVELS:
         on_step(f"fitting what is published of level {level}")
@@ -73,8 +78,9 @@ def calibrate(desk: Desk, on_step: OnStep = _silent) -> Calibrated:
     on_step("fitting who does what to whom")
     days = desk.target_days("tuning")
     fit(_arguments(desk, days[-1]), days[-FINE_TUNING:]).save(desk.folder / ARGUMENTS_FILE)
+    names = choose_names(desk, on_step, namer=namer)
     (desk.folder / CALIBRATED_FILE).write_text(_mark(desk.folder), encoding="utf-8")
-    return Calibrated(desk.folder, days[0], days[-1], tuple(choices))
+    return Calibrated(desk.folder, days[0], days[-1], tuple(choices), names)
 
 
 def _arguments(desk: Desk, until: date) -> ArgumentHistory:
@@ -169,7 +175,8 @@ def issue(
     on_step("finding who does what to whom")
     fitted = reconstructor(desk, at.origin)
     tables = tables_of(predictions, _reconstructed(desk, predictions, fitted))
-    return Issued(store.put(recipe, tables, fitted_until=fitted.fitted[1]), made=True)
+    kept = store.put(recipe, tables, fitted_until=fitted.fitted[1], named=named_of(predictions))
+    return Issued(kept, made=True)
 
 
 def _check_horizon(horizon: int) -> None:

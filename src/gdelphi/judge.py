@@ -10,7 +10,7 @@ goes on. Nothing of what is written depends on how many processes there were.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
@@ -23,11 +23,14 @@ import torch
 
 from gdelphi import __version__
 from gdelphi.backtest import training_rates
+from gdelphi.cameo import Level
+from gdelphi.combine import Lesson
 from gdelphi.config import Settings
 from gdelphi.desk import LEVELS, Desk
 from gdelphi.judge_day import Asked, Bench, cell_columns
 from gdelphi.judge_files import BacktestFolder, JudgeError
 from gdelphi.judge_scores import summarise
+from gdelphi.refit import Schedule, refit
 from gdelphi.splits import PARTS
 from gdelphi.types import TARGETS
 from gdelphi.workers import share
@@ -51,6 +54,8 @@ class Request:
     asked: Asked = field(default_factory=Asked)
     allow_fitted: bool = False
     processes: int | None = None
+    refit: int | None = None
+    """days after which what is published is fitted again; None: never"""
 
 
 class Progress(Protocol):
@@ -80,12 +85,15 @@ def judge(settings: Settings, request: Request, progress: Progress | None = None
         desk = _desk(settings, request)
         _calibrate(desk, request, progress)
         days = days_to_judge(desk, request)
-        bench = Bench(desk.settings, desk, request.asked)
+        schedule = _schedule(desk, request)
+        bench = Bench(desk.settings, desk, request.asked, schedule)
         folder.begin(_origin(desk, bench, request), _about(desk))
         if not folder.has_cells:
             folder.write_cells(_cells(desk, request.asked))
         missing = [day for day in days if not folder.done(day)]
-        work = _Work(settings, request, bench)
+        work = _Work(settings, request, schedule, bench)
+        if schedule is not None:
+            _refit(desk, schedule, missing, work, progress)
         done = len(days) - len(missing)
         progress.day_done(done, len(days))
         for _ in share(work, missing, portion=1, processes=request.processes):
@@ -106,20 +114,41 @@ def summarise_folder(out: Path) -> dict[str, Any]:
 class _Work:
     """What a process does with a day. The bench stays behind when this is sent to another one."""
 
-    def __init__(self, settings: Settings, request: Request, bench: Bench | None = None) -> None:
-        self.settings, self.request = settings, request
+    def __init__(
+        self,
+        settings: Settings,
+        request: Request,
+        schedule: Schedule | None,
+        bench: Bench | None = None,
+    ) -> None:
+        self.settings, self.request, self.schedule = settings, request, schedule
         self._bench = bench
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_bench": None}
 
-    def do(self, day: date) -> date:
+    @property
+    def bench(self) -> Bench:
         if self._bench is None:
             torch.set_num_threads(1)
             desk = _desk(self.settings, self.request)
-            self._bench = Bench(desk.settings, desk, self.request.asked)
-        BacktestFolder(self.request.out).write_day(day, self._bench.day(day))
+            self._bench = Bench(desk.settings, desk, self.request.asked, self.schedule)
+        return self._bench
+
+    def do(self, day: date) -> date:
+        BacktestFolder(self.request.out).write_day(day, self.bench.day(day))
         return day
+
+
+@dataclass(frozen=True)
+class _Lessons:
+    """What a process does with a day that is learned from."""
+
+    work: _Work
+    level: Level
+
+    def do(self, day: date) -> Lesson | None:
+        return self.work.bench.desk.lesson(self.level, day)
 
 
 @contextmanager
@@ -146,6 +175,29 @@ def _calibrate(desk: Desk, request: Request, progress: Progress) -> None:
         if not desk.path(level).exists():
             progress.step(f"fitting what is published at level {level}")
             desk.calibrate(level)
+
+
+def _schedule(desk: Desk, request: Request) -> Schedule | None:
+    if request.refit is None:
+        return None
+    return Schedule(request.out / "refits", first_allowed(desk, request), request.refit)
+
+
+def _refit(
+    desk: Desk, schedule: Schedule, days: Sequence[date], work: _Work, progress: Progress
+) -> None:
+    """Make the fits that days need."""
+
+    def ask(level: Level, wanted: Sequence[date]) -> Iterator[Lesson | None]:
+        progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
+        asked = share(_Lessons(work, level), wanted, portion=1, processes=work.request.processes)
+        for number, lesson in enumerate(asked):
+            progress.day_done(number + 1, len(wanted))
+            yield lesson
+
+    schedule.folder.mkdir(parents=True, exist_ok=True)
+    levels = LEVELS[: LEVELS.index(work.request.asked.level) + 1]
+    refit(desk, schedule, levels=levels, judged=days, known=_known_days(desk), ask=ask)
 
 
 # --- days -----------------------------------------------------------------------------------------
@@ -217,6 +269,7 @@ def _origin(desk: Desk, bench: Bench, request: Request) -> dict[str, Any]:
             **_asked(asked),
             "forecasters": list(bench.names),
             "world": None if asked.world is None else _digest_of_world(asked.world),
+            **({} if request.refit is None else {"refit": request.refit}),
         },
         "fitted": fitted_days(desk, request),
         "first_allowed": first_allowed(desk, request).isoformat(),

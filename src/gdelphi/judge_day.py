@@ -23,7 +23,8 @@ from gdelphi.future_scores import FutureJudge, table_of
 from gdelphi.judge_files import JudgeError
 from gdelphi.prediction import StreamFutures
 from gdelphi.profiles import outcomes, shares_of
-from gdelphi.publish import PUBLISHED, below
+from gdelphi.publish import PUBLISHED, Publisher, below
+from gdelphi.refit import Schedule
 from gdelphi.samples import coverage, crps, pit
 from gdelphi.types import (
     TARGETS,
@@ -70,16 +71,26 @@ class Answers(NamedTuple):
 class Bench:
     """Everything that is asked, loaded once for a process."""
 
-    def __init__(self, settings: Settings, desk: Desk, asked: Asked) -> None:
+    def __init__(
+        self, settings: Settings, desk: Desk, asked: Asked, schedule: Schedule | None = None
+    ) -> None:
+        """With a schedule, what is published is that of the day's period."""
         self.desk, self.asked = desk, asked
+        self._schedule = schedule
         self._levels = LEVELS[: LEVELS.index(asked.level) + 1]
         self._oracles = _oracles(settings, asked.world)
         self.names = self._chosen()
         self._futures = FutureJudge(desk, text=asked.text, seed=asked.seed)
 
-    def _known(self) -> dict[str, Forecaster | None]:
-        """Forecasters by name, the published one as None: it is put together here."""
-        publisher = self.desk.publisher(self.asked.level)
+    def _publisher(self, level: Level, day: date | None) -> Publisher:
+        if self._schedule is None or day is None:
+            return self.desk.publisher(level)
+        return self._schedule.publisher(self.desk, level, day)
+
+    def _known(self, day: date | None = None) -> dict[str, Forecaster | None]:
+        """Forecasters of a target day by name, the published one as None: it is put together
+        here."""
+        publisher = self._publisher(self.asked.level, day)
         members, baselines = publisher.combined.members, len(publisher.stack.members)
         readings = [*members[baselines:], *members[:baselines]]
         others: list[Forecaster] = [publisher.combined, publisher.stack, *readings]
@@ -105,7 +116,7 @@ class Bench:
         futures, published = self._published(origin)
         said = {
             name: published if each is None else each.forecast(known, origin)
-            for name, each in self._known().items()
+            for name, each in self._known(origin + timedelta(days=1)).items()
             if name in self.names
         }
         return Answers(said, futures)
@@ -126,8 +137,9 @@ class Bench:
 
     def _published(self, origin: date) -> tuple[list[StreamFutures], list[Forecast]]:
         """The futures, and what is published at the level: as `Desk.predict` does."""
+        day = origin + timedelta(days=1)
         said = {
-            level: self.desk.publisher(level).forecast(self.desk.known_at(level, origin), origin)
+            level: self._publisher(level, day).forecast(self.desk.known_at(level, origin), origin)
             for level in self._levels
         }
         roots = self.desk.known_at("root", origin)

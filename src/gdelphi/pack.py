@@ -275,7 +275,10 @@ class Pack:
 
     def phrases_at(self, rows: IntArray) -> AtomPhrases:
         """What the atoms at rows of `atom_columns` are called."""
-        slots = self._atoms[2][rows]
+        return self.phrases_of(self._atoms[2][rows])
+
+    def phrases_of(self, slots: npt.NDArray[Any]) -> AtomPhrases:
+        """What stands at positions in the tables [n, blocks]."""
         if self.facts.layout == "sentence":
             named = [self.keys["sentence"][place] for place in slots[:, 0]]
             first, event, second = (tuple(key[part] for key in named) for part in range(3))

@@ -6,11 +6,11 @@ combined, the hundred futures with their weights, the days that they were drawn 
 brief.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,12 +23,49 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
 
 
+LEAST_NAMED: Final = 0.005
+"""of a future's day: lighter atoms keep the phrase that they come from. They are half of all atoms,
+and nobody reads them"""
+
+Naming = Literal["origin", "nearest", "namer"]
+"""how atoms are called: see `names`"""
+
+
 class Phrase(NamedTuple):
-    """An observed phrase by its codes."""
+    """A phrase by its codes."""
 
     actor1: str
     code: str
     actor2: str
+
+
+class Names(Protocol):
+    """Calls the atoms of one stream, as it may at one origin."""
+
+    by: Naming
+
+    def name(self, points: VectorArray, weights: FloatArray) -> list[Phrase | None]:
+        """What points [n, dimension] of weights [n] are called; None: no phrase was found."""
+
+
+class Called(NamedTuple):
+    """What atoms are called."""
+
+    phrases: tuple[Phrase, ...]
+    """of each atom"""
+    unreadable: int
+    """atoms for which no phrase was found: they keep the one that they were drawn from"""
+
+
+def call_atoms(
+    names: Names | None, points: VectorArray, weights: FloatArray, drawn: Sequence[Phrase]
+) -> Called:
+    """Call atoms by what names them; without that, by the phrases that they were drawn from."""
+    if names is None or not len(drawn):
+        return Called(tuple(drawn), 0)
+    found = names.name(points, weights)
+    both = zip(found, drawn, strict=True)
+    return Called(tuple(own if new is None else new for new, own in both), found.count(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +91,62 @@ class StreamFutures:
     tilted: Tilted
     """weights that agree with the published probabilities"""
     seed: int
+    names: Names | None = None
+    """what readers see atoms called by; None: the phrase that they come from"""
+
+    @property
+    def called(self) -> tuple[Phrase, ...]:
+        """Phrases that atoms are called by: those that they come from, and further ones."""
+        return self._called[0]
+
+    @property
+    def calls(self) -> IntArray:
+        """Position of what each atom is called, [K, n]."""
+        return self._called[1]
+
+    @property
+    def unreadable(self) -> int:
+        """Atoms that could not be named, and keep the phrase that they come from."""
+        return self._called[2]
+
+    @property
+    def naming(self) -> Naming:
+        """How atoms are called."""
+        return "origin" if self.names is None else self.names.by
+
+    @property
+    def heavy(self) -> BoolArray:
+        """The atoms that are named, [K, n]."""
+        found: BoolArray = self.weights >= LEAST_NAMED
+        return found
+
+    @property
+    def renamed(self) -> BoolArray:
+        """The atoms that are called other than what they come from, [K, n]."""
+        found: BoolArray = np.zeros(self.named.shape, dtype=np.bool_)
+        there = self.weights > 0
+        both = zip(self.calls[there], self.named[there], strict=True)
+        found[there] = [self.called[new] != self.phrases[own] for new, own in both]
+        return found
+
+    @cached_property
+    def _called(self) -> tuple[tuple[Phrase, ...], IntArray, int]:
+        """Made when asked for: whoever only judges probabilities needs no words."""
+        if self.names is None:
+            return self.phrases, self.named, 0
+        there = self.heavy
+        drawn = [self.phrases[place] for place in self.named[there]]
+        weights = self.weights[there].astype(np.float64)
+        found = call_atoms(self.names, self.points[there], weights, drawn)
+        called = list(self.phrases)
+        places = {phrase: place for place, phrase in enumerate(called)}
+        for phrase in found.phrases:
+            if phrase not in places:
+                places[phrase] = len(called)
+                called.append(phrase)
+        calls = self.named.copy()
+        calls[there] = [places[phrase] for phrase in found.phrases]
+        return tuple(called), calls, found.unreadable
 
     @property
     def exists(self) -> BoolArray:
@@ -64,10 +157,13 @@ class StreamFutures:
 
 
 class BriefAtom(NamedTuple):
-    """One atom of the expected day, named by an observed phrase."""
+    """One atom of the expected day."""
 
     phrase: Phrase
+    """what it is called"""
     weight: float
+    drawn: Phrase
+    """phrase of the atom of futures that stands for it, by where that was drawn from"""
 
 
 @dataclass(frozen=True, eq=False)

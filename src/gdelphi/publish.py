@@ -102,7 +102,9 @@ class Publisher:
             "choices": {target: asdict(choice) for target, choice in self.choices.items()},
             "fitted": [day.isoformat() for day in self.fitted or ()],
         }
-        path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+        beside = path.with_name(f".{path.name}.part")  # whole or not at all
+        beside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+        beside.replace(path)
 
     @classmethod
     def load(cls, path: Path, readings: Sequence[Forecaster], model: str = "") -> "Publisher":
@@ -113,7 +115,7 @@ class Publisher:
             level, names, spoken_of = said["level"], said["members"], said["model"]
             days = [date.fromisoformat(day) for day in said.get("fitted", ())]
             bar = replace(default_stack(), fitted=said["stack"])
-            combined = replace(_combination(readings), fitted=said["combined"])
+            combined = replace(combination_of(readings), fitted=said["combined"])
         except FileNotFoundError:
             raise ForecastError(f"no {path}: `gdelphi calibrate` makes it") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -133,7 +135,8 @@ class Publisher:
         return cls(level, combined, bar, choices, fitted=(days[0], days[-1]) if days else None)
 
 
-def _combination(readings: Sequence[Forecaster]) -> Stack:
+def combination_of(readings: Sequence[Forecaster]) -> Stack:
+    """The combination of readings with all baselines, not fitted yet."""
     return Stack([*default_stack().members, *readings], name=COMBINED)
 
 
@@ -147,9 +150,26 @@ def fit_publisher(
     horizon: int = 1,
 ) -> Publisher:
     """Fit on validation B (`tuning`); the stack also learns from the days before it."""
-    combination, bar = _combination(readings), default_stack()
-    earlier = bar.lessons(history, before, horizon)
-    lessons = combination.lessons(history, tuning, horizon)
+    return fit_lessons(
+        level,
+        readings,
+        earlier=default_stack().lessons(history, before, horizon),
+        lessons=combination_of(readings).lessons(history, tuning, horizon),
+        days=(min([*before, *tuning]), max([*before, *tuning])),
+    )
+
+
+def fit_lessons(
+    level: Level,
+    readings: Sequence[Forecaster],
+    *,
+    earlier: Sequence[Lesson],
+    lessons: Sequence[Lesson],
+    days: tuple[date, date],
+) -> Publisher:
+    """The same from lessons: of the stack before validation B, of the combination on it. `days` are
+    the first and the last that they were asked for."""
+    combination, bar = combination_of(readings), default_stack()
     if len(lessons) < BLOCKS:
         raise ForecastError(
             f"{len(lessons)} present days of validation B are too few to fit on: give it more by "
@@ -165,7 +185,7 @@ def fit_publisher(
         combination.fit_around(lessons, stack.coefficients(), ridges),
         stack,
         choices,
-        fitted=(min([*before, *tuning]), max([*before, *tuning])),
+        fitted=days,
     )
 
 

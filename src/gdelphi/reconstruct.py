@@ -10,7 +10,8 @@ was seen twice has to lean on its stream, one of every day need not.
 Chosen because it is exact to fit, reads each row once, and holds both baselines (frequencies, last
 seen) as special cases, so that a fit can hardly lose to them. Not chosen: actors as products of
 country and role (on real days the product of the marginals adds nothing to kernels over whole
-actors), or a network (there are a thousand values and a dozen rows in a cell).
+actors), a network (there are a thousand values and a dozen rows in a cell), or what the model's
+futures say of who acts (fitted, its share is nothing; docs/LOG.md).
 
 Probabilities are of values that some row had up to the origin; whatever is new is one outcome,
 "somebody else", so all sum to 1. Regions are given that a region is named.
@@ -34,20 +35,16 @@ from gdelphi.arguments import (
     level_of,
 )
 from gdelphi.cameo import Level
-from gdelphi.mixing import EDGES, bucket, fit_shares, maximise
-from gdelphi.phrases import lineage
+from gdelphi.mixing import EDGES, bucket, fit_shares
 from gdelphi.precedents import Precedents, evidence_for
 from gdelphi.recency import Memory, Mixed, components, sweep
 from gdelphi.store import Connection
 from gdelphi.types import FloatArray
 
-EXTRA_SHARE = 0.2  # of what futures say, where nothing was fitted
 VERSION: Final = 1
 
 Mixtures = Mapping[tuple[Level, Kind], FloatArray]
 """[bucket, component] for each level and kind; buckets sum to 1"""
-Extra = Mapping[Kind, Mapping[str, float]]
-"""What sampled futures say: for each kind weights of values, of any sum."""
 
 
 # --- fitting --------------------------------------------------------------------------------------
@@ -127,10 +124,8 @@ class Reconstructor:
         history: ArgumentHistory,
         mixtures: Mixtures,
         fitted: tuple[date, date],
-        extra_shares: Mapping[tuple[Level, Kind], float] | None = None,
     ) -> None:
         self.history, self.mixtures, self.fitted = history, mixtures, fitted
-        self.extra_shares = dict(extra_shares or {})
         self._memories: dict[tuple[Level, Kind], Memory] = {}
         self._latest: dict[tuple[Level, Kind], tuple[str, int, Mixed]] = {}
 
@@ -142,17 +137,13 @@ class Reconstructor:
         *,
         level: Level | None = None,
         most: int = 5,
-        extra: Extra | None = None,
         connection: Connection | None = None,
     ) -> Arguments:
-        """The likeliest values of each kind, with evidence if a store is given to look into.
-
-        `extra` is what sampled futures say of this very event (see `likely_arguments`).
-        """
+        """The likeliest values of each kind, with evidence if a store is given to look into."""
         at = level or level_of(code)
         found: dict[Kind, tuple[Candidate, ...]] = {}
         for kind in KINDS:
-            likely = self.likely(kind, stream, code, origin, level=at, most=most, extra=extra)
+            likely = self.likely(kind, stream, code, origin, level=at, most=most)
             found[kind] = tuple(
                 Candidate(value, self.history.words(kind, value, stream, origin), probability)
                 for value, probability in likely.items()
@@ -176,21 +167,13 @@ class Reconstructor:
         *,
         level: Level,
         most: int = 5,
-        extra: Extra | None = None,
     ) -> dict[str, float]:
         """The likeliest values of one kind and their probabilities, the likeliest first."""
         memory = self._memory(level, kind, origin)
         mixed = self._mixed(memory, stream).at(memory.code(code))
-        values, told = memory.observed.values, _shares((extra or {}).get(kind, {}))
-        share = self.extra_shares.get((level, kind), EXTRA_SHARE) if told else 0.0
-        # What the futures favour need not be among the first without them.
-        found = {}
-        for value in {values[at] for at in mixed.top(most)[0]} | told.keys():
-            at = memory.place.get(value)
-            known = at is not None and memory.seen[at]
-            own = mixed.probability(0, at) if known and at is not None else 0.0
-            found[value] = (1 - share) * own + share * told.get(value, 0.0)
-        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0]))[:most])
+        values = memory.observed.values
+        found = {values[at]: mixed.probability(0, at) for at in mixed.top(most)[0]}
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def _mixed(self, memory: Memory, stream: str) -> Mixed:
         """The mixtures of all events of a stream: they share its kernels, and are asked at once."""
@@ -215,50 +198,6 @@ class Reconstructor:
         memory.advance(at)
         return memory
 
-    # --- futures ----------------------------------------------------------------------------------
-
-    def fit_extra(self, extras: Mapping[tuple[str, str, date], Extra]) -> "Reconstructor":
-        """The same with fitted shares for what futures said at (stream, code, origin).
-
-        Levels and kinds that no outcome speaks about keep theirs.
-        """
-        pairs: dict[tuple[Level, Kind], list[tuple[float, float, float]]] = {}
-        for (stream, code, origin), extra in sorted(extras.items(), key=lambda each: each[0][2]):
-            level = level_of(code)
-            for kind in extra:
-                pairs.setdefault((level, kind), []).extend(
-                    self._compared(kind, stream, code, origin, level=level, extra=extra)
-                )
-        shares = dict(self.extra_shares)
-        for key, rows in pairs.items():
-            if rows:
-                columns = np.array(rows)
-                prior = np.array([1 - EXTRA_SHARE, EXTRA_SHARE])
-                shares[key] = float(maximise(columns[:, :2], columns[:, 2], prior).shares[1])
-        return Reconstructor(self.history, self.mixtures, self.fitted, shares)
-
-    def _compared(
-        self, kind: Kind, stream: str, code: str, origin: date, *, level: Level, extra: Extra
-    ) -> list[tuple[float, float, float]]:
-        """For what came after an origin: what the mixture said, what the futures, and its share."""
-        memory = self._memory(level, kind, origin)
-        told, day = _shares(extra[kind]), self.history.day(origin) + 1
-        if not told or day >= len(self.history.days):
-            return []
-        came = memory.outcomes(day)
-        rows = np.flatnonzero(
-            came.cell == memory.cells(self.history.stream(stream))[memory.code(code)]
-        )
-        shares = self.mixtures[level, kind][bucket(came.evidence[rows])]
-        said = (came.components[rows] * shares).sum(axis=1)
-        values = [memory.observed.values[at] for at in came.value[rows]]
-        return [
-            (own, told.get(value, 0.0), share)
-            for own, value, share in zip(
-                said.tolist(), values, came.share[rows].tolist(), strict=True
-            )
-        ]
-
     # --- on disk ----------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
@@ -267,7 +206,6 @@ class Reconstructor:
         for (level, kind), table in self.mixtures.items():
             mixtures.setdefault(level, {})[kind] = {
                 "shares": dict(zip(components(level), table.T.tolist(), strict=True)),
-                "extra": self.extra_shares.get((level, kind)),
             }
         said = {
             "version": VERSION,
@@ -286,17 +224,14 @@ class Reconstructor:
                 raise ValueError("it is of another version")
             first, last = map(date.fromisoformat, said["fitted"])
             mixtures: dict[tuple[Level, Kind], FloatArray] = {}
-            extra_shares: dict[tuple[Level, Kind], float] = {}
             for level in said["mixtures"]:
                 for kind, part in said["mixtures"][level].items():
                     mixtures[level, kind] = _table(components(level), part["shares"])
-                    if part["extra"] is not None:
-                        extra_shares[level, kind] = float(part["extra"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentsError(
                 f"{path} holds no reconstruction ({error!r}): fit it again"
             ) from None
-        return cls(history, mixtures, (first, last), extra_shares)
+        return cls(history, mixtures, (first, last))
 
 
 def _table(names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> FloatArray:
@@ -306,27 +241,3 @@ def _table(names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> Float
     if not (table.min() >= 0 and np.allclose(table.sum(axis=1), 1)):
         raise ValueError("its shares do not sum to 1")
     return table
-
-
-def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """Weights over their sum; nothing if they have none."""
-    if any(not 0 <= weight < np.inf for weight in weights.values()):
-        raise ArgumentsError("weights of futures' arguments must be finite and not negative")
-    total = sum(weights.values())
-    return {value: weight / total for value, weight in weights.items() if weight > 0}
-
-
-def likely_arguments(
-    phrases: Mapping[tuple[str, str, str], float], code: str, level: Level | None = None
-) -> dict[Kind, dict[str, float]]:
-    """What weighted phrases (actor 1, event code, actor 2) of sampled futures say of an event.
-
-    Phrases of other events say nothing of it; regions are in no phrase.
-    """
-    at = LEVELS.index(level or level_of(code))
-    found: dict[Kind, dict[str, float]] = {"actor1": {}, "actor2": {}}
-    for (first, event, second), weight in phrases.items():
-        if lineage(event)[at] == code:
-            for values, value in ((found["actor1"], first), (found["actor2"], second)):
-                values[value] = values.get(value, 0.0) + weight
-    return found

@@ -12,7 +12,6 @@ search, and a small model gains nothing from overlap.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +22,14 @@ from torch import Tensor
 
 from gdelphi.batches import Batch
 from gdelphi.checkpoint import Record, Tensors, TrainingError
-from gdelphi.config_train import TrainSettings
+from gdelphi.descent import (
+    average,
+    learning_rate,
+    mean_of,
+    moments_of,
+    optimizer_for,
+    take_moments,
+)
 from gdelphi.errors import ConfigError
 from gdelphi.evaluation import Imagination, evaluate
 from gdelphi.futures import AtomTable, Drawing
@@ -66,7 +72,7 @@ class Run:
         self.share = self._share()
         torch.manual_seed(self.settings.seed)
         self.model = ground.model().to(accelerator.device)
-        self.mean = deepcopy(self.model).eval()
+        self.mean = mean_of(self.model)
         """the running mean of weights: what is evaluated and kept"""
         self.best = _copied(self.mean)
         self.maker = ground.maker(accelerator.device)
@@ -78,7 +84,7 @@ class Run:
             reach=self.settings.futures_reach,
             root=self.settings.energy_root,
         )
-        self.optimizer = _optimizer(self.model, self.settings)
+        self.optimizer = optimizer_for(self.model, self.settings)
         self.record = Record()
         context = ground.settings.sequences.context_days
         self.weights = LossWeights(
@@ -125,7 +131,7 @@ class Run:
         for group in self.optimizer.param_groups:
             group["lr"] = said["learning_rate"]
         self.optimizer.step()
-        self._average(step)
+        average(self.mean, self.model, ema=self.settings.ema, step=step)
         return said
 
     def _together(self, losses: dict[str, Tensor]) -> dict[str, float]:
@@ -154,12 +160,6 @@ class Run:
             f"of step {record.best_step} is kept; start anew (--fresh, or another --out) with a "
             "lower train.learning_rate or train.clip"
         )
-
-    @torch.no_grad()
-    def _average(self, step: int) -> None:
-        keep = min(self.settings.ema, (1 + step) / (10 + step))  # soon forgets where it began
-        for mean, now in zip(self.mean.parameters(), self.model.parameters(), strict=True):
-            mean.lerp_(now, 1 - keep)
 
     # Evaluation, and what goes into a state.
 
@@ -194,10 +194,7 @@ class Run:
         found = {f"weights.{name}": each for name, each in self.model.state_dict().items()}
         found |= {f"mean.{name}": each for name, each in self.mean.state_dict().items()}
         found |= {f"best.{name}": each for name, each in self.best.items()}
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                found[f"{key}.{name}"] = value
-        return found
+        return found | moments_of(self.model, self.optimizer)
 
     def go_on_from(self, tensors: Tensors, record: Record) -> None:
         """Take up a state."""
@@ -208,34 +205,7 @@ class Run:
             name: each.to(self.accelerator.device)
             for name, each in _under(tensors, "best.").items()
         }
-        for name, parameter in self.model.named_parameters():
-            moments = {
-                key: tensors[f"{key}.{name}"]
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{key}.{name}" in tensors
-            }
-            if moments:
-                self.optimizer.state[parameter] = {
-                    key: value if key == "step" else value.to(parameter.device)
-                    for key, value in moments.items()
-                }
-
-
-def learning_rate(settings: TrainSettings, step: int) -> float:
-    """Rises in a line, falls like a cosine; steps are counted from 1."""
-    rise = min(1.0, step / (settings.warm_up + 1))
-    done = max(step - 1 - settings.warm_up, 0) / max(settings.steps - settings.warm_up, 1)
-    return settings.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-
-
-def _optimizer(model: MeasureModel, settings: TrainSettings) -> torch.optim.AdamW:
-    matrices = [each for each in model.parameters() if each.ndim > 1]
-    others = [each for each in model.parameters() if each.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+        take_moments(self.model, self.optimizer, tensors)
 
 
 def _copied(model: MeasureModel) -> Tensors:

@@ -25,8 +25,9 @@ import torch
 
 from gdelphi.atoms import atom_rule, name_atoms
 from gdelphi.clouds import Coded
-from gdelphi.desk import Desk, brief_of, stream_futures
+from gdelphi.desk import Desk, stream_futures
 from gdelphi.embed import open_cache
+from gdelphi.expected import brief_of
 from gdelphi.ot import Measures, energy_score, sliced_embedding
 from gdelphi.phrases import sentence
 from gdelphi.prediction import StreamFutures
@@ -136,12 +137,12 @@ class TextJudge:
 
     def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
         stream = self._desk.streams[place]
-        called = [self._named(stream, *phrase) for phrase in futures.phrases]
+        called = [self._named(stream, *phrase) for phrase in futures.called]
         texts, days = [], []
         for number in np.flatnonzero(futures.exists).tolist():
             kept = futures.weights[number] > 0
             weights = _normalised(futures.weights[number][kept])
-            texts.append(Text([called[at] for at in futures.named[number][kept]], weights))
+            texts.append(Text([called[at] for at in futures.calls[number][kept]], weights))
             days.append(Measure(futures.points[number][kept], weights))
         brief = brief_of(futures, self._desk.settings.measures)
         shown = Text(

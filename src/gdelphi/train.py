@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import torch
 from accelerate import Accelerator
@@ -24,6 +24,7 @@ from gdelphi.batches import Batch
 from gdelphi.checkpoint import CheckpointFolder, TrainingError
 from gdelphi.config import Settings
 from gdelphi.config_train import TrainSettings
+from gdelphi.descent import own_random_numbers
 from gdelphi.ground import Ground, accelerator_for, prepare
 from gdelphi.run import Run, wait_for_all
 
@@ -91,7 +92,7 @@ def train(
     main = accelerator.is_main_process
     watching = progress if progress and main else Silent()
     try:
-        with _explained(settings.train), _own_random_numbers(accelerator):
+        with _explained(settings.train), own_random_numbers(accelerator.device):
             ground = _prepared(settings, accelerator, watching)
             folder = CheckpointFolder(out, ground.origin(accelerator.num_processes))
             with folder.alone() if main else nullcontext():
@@ -125,12 +126,6 @@ def _explained(settings: TrainSettings) -> Iterator[None]:
             f"out of memory: lower train.batch (now {settings.batch}) or train.points (now "
             f"{settings.points})"
         ) from None
-
-
-def _own_random_numbers(accelerator: Accelerator) -> Any:
-    """The caller's random numbers go on afterwards as if nothing had been."""
-    device = accelerator.device
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def _begin(run: Run, folder: CheckpointFolder, *, resume: bool) -> None:
@@ -308,7 +303,7 @@ class Rehearsal:
 def rehearse(settings: Settings, progress: Progress | None = None) -> Rehearsal:
     """Make a few steps and forget them; writes nothing but a pack, if there is none."""
     accelerator = accelerator_for(settings.train)
-    with _explained(settings.train), _own_random_numbers(accelerator):
+    with _explained(settings.train), own_random_numbers(accelerator.device):
         ground = prepare(settings, (progress or Silent()).packed)
         run = Run(ground, accelerator)
         making, stepping = zip(*(_timed(run, step) for step in range(REHEARSED + 1)), strict=True)

@@ -39,6 +39,10 @@ class Phrase(Content):
     weight: Number
     words: str
     code: str
+    drawn: str | None = Field(
+        default=None,
+        description="of tomorrow: the phrase of the past that it comes from, if it is another",
+    )
 
 
 class Probability(Content):
@@ -278,6 +282,9 @@ class Report(Content):
     stale: bool
     banners: list[str] = Field(description="what a reader has to know first")
     note: str = MEASURES_NEWS
+    naming: str | None = Field(
+        default=None, description="how the phrases of tomorrow came about, in a sentence"
+    )
     days: list[date] = Field(description="the past days of rows and shares")
     watchlist: list[str] = Field(description="streams")
     changes: list[Change]

@@ -14,6 +14,7 @@ from gdelphi.brief import name_of
 from gdelphi.cameo import country_by_fips
 from gdelphi.config import Settings
 from gdelphi.forecasts import StoredForecast
+from gdelphi.phrases import sentence
 from gdelphi.report.chosen import Key
 from gdelphi.report.content import (
     CONFLICT,
@@ -28,6 +29,7 @@ from gdelphi.report.content import (
 from gdelphi.report.fan import fan_of, root_points
 from gdelphi.report.past import Past, latest_in_brief
 from gdelphi.report.plain import clean, clean_or_none, label_of, number
+from gdelphi.space import place_of
 from gdelphi.summary import USUAL
 
 LIKELY: Final = {"headline": 0.05, "surge": 0.2, "occurs": 0.3}
@@ -216,9 +218,22 @@ def _shares(rows: Rows, past: Mapping[str, list[float | None]]) -> list[Share]:
 def _brief(rows: Rows) -> list[Phrase]:
     ordered = sorted(rows, key=lambda row: row["rank"])
     return [
-        Phrase(weight=number(row["weight"]) or 0.0, words=clean(row["phrase"]), code=row["code"])
+        Phrase(
+            weight=number(row["weight"]) or 0.0, words=clean(row["phrase"]), code=row["code"],
+            drawn=_drawn(row),
+        )
         for row in ordered
-    ]
+    ]  # fmt: skip
+
+
+def _drawn(row: Mapping[str, Any]) -> str | None:
+    """The phrase that one of tomorrow's comes from, if it is called otherwise; forecasts that were
+    made before phrases could be named have none."""
+    names = ("actor1", "code", "actor2")
+    actor1, code, actor2 = (row.get(f"drawn_{name}") for name in names)
+    if code is None or [actor1, code, actor2] == [row.get(name) for name in names]:
+        return None
+    return clean(sentence(actor1 or "", code, actor2 or "", place_of(row["stream"])))
 
 
 def _events(events: Rows, evidence: Rows, probabilities: Rows) -> list[Event]:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 from gdelphi import __version__
 from gdelphi.config import Settings
 from gdelphi.events.status import Status, read_status
-from gdelphi.forecasts import Manifest, forecasts_folder, model_fingerprint
+from gdelphi.forecasts import Manifest, Named, forecasts_folder, model_fingerprint
 from gdelphi.locks import alone
 from gdelphi.report import page
 from gdelphi.report.banners import Circumstances, banners, is_stale
@@ -33,7 +33,7 @@ from gdelphi.report.gather import forecast_countries, past_countries
 from gdelphi.report.lists import PAGE as PAGE
 from gdelphi.report.lists import REPORT, write_lists
 from gdelphi.report.past import Past, ReportError, gaps, read_past
-from gdelphi.report.plain import clean
+from gdelphi.report.plain import clean, percent
 from gdelphi.report.record import record_of
 from gdelphi.report.tables import csv_files
 from gdelphi.report.text import markdown
@@ -41,6 +41,14 @@ from gdelphi.types import ForecastError
 
 SCHEMA: Final = "report.schema.json"
 TEXT: Final = "report.md"
+NAMINGS: Final = {
+    "origin": "A phrase of a possible tomorrow is the one of the past day that it was drawn from, "
+    "though the model may have moved it since.",
+    "nearest": "A phrase of a possible tomorrow is the one, of all in the country's past news, "
+    "that is nearest to where the model has moved it.",
+    "namer": "A phrase of a possible tomorrow is written by a model of words for the place that "
+    "it was moved to; it may never have occurred.",
+}
 
 OnStep = Callable[[str], Any]
 
@@ -138,6 +146,7 @@ def gather_report(settings: Settings, asked: ReportRequest, *, on_step: OnStep =
         hindsight=manifest.hindsight if manifest else False,
         stale=is_stale(settings, origin, status.as_of),
         banners=banners(about),
+        naming=told_naming(manifest.named) if manifest else None,
         days=list(past.days),
         watchlist=watched,
         changes=changes_of(countries, watched, past),
@@ -206,6 +215,14 @@ def _provenance(
         trained_until=_trained_until(settings, asked, manifest),
         fitted_until=manifest.fitted_until if manifest else None,
     )
+
+
+def told_naming(named: Named | None) -> str:
+    """How phrases of futures came about, in a sentence."""
+    if named is None or named.by == "origin":
+        return NAMINGS["origin"]
+    other = named.renamed / max(named.atoms, 1)
+    return f"{NAMINGS[named.by]} {percent(other)} of them are another than it was drawn from."
 
 
 def _trained_until(

@@ -127,7 +127,8 @@ def _phrases(title: str, phrases: Sequence[Phrase]) -> Iterator[str]:
         yield f"**{title}**"
         yield ""
         for each in phrases:
-            yield f"- {percent(each.weight)} {escape(each.words)}"
+            drawn = f" (drawn from: {escape(each.drawn)})" if each.drawn else ""
+            yield f"- {percent(each.weight)} {escape(each.words)}{drawn}"
         yield ""
 
 
@@ -233,6 +234,9 @@ def _missing(report: Report) -> Iterator[str]:
 def _provenance(report: Report) -> Iterator[str]:
     yield "## What this was made from"
     yield ""
+    if report.naming:
+        yield escape(report.naming)
+        yield ""
     for name, value in report.provenance.model_dump(mode="json").items():
         if value is not None:
             yield f"- {name.replace('_', ' ')}: {escape(str(value))}"

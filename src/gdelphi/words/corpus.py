@@ -86,10 +86,14 @@ class Descriptions:
         """Positions in LEVELS of the atoms' weights, [atom]."""
         return np.array([nearest_level(share) for share in self.weights.tolist()], dtype=np.int64)
 
+    def place(self, day: Any, stream: Any, variant: Any) -> Any:
+        """Positions of descriptors among all of them; of numbers, or of arrays that fit."""
+        facts = self.pack.facts
+        return (day * len(facts.streams) + stream) * (facts.variants + 1) + variant
+
     def descriptor(self, day: int, stream: int, variant: int = 0) -> slice:
         """The atoms of a descriptor."""
-        each = self.pack.facts.variants + 1
-        place = (day * len(self.pack.facts.streams) + stream) * each + variant
+        place = self.place(day, stream, variant)
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
     def phrases(self, atoms: slice) -> Iterator[PhraseText]:
@@ -107,6 +111,24 @@ class Descriptions:
         rows = float(self.pack.statistics[day, stream, 0])
         phrases = self.phrases(self.descriptor(day, stream, variant))
         return write_day(rows, phrases, self.homes[stream])
+
+    def named(self, level_of: dict[str, int], codes: int, days: range) -> FloatArray:
+        """Share of each standard event in each day's own descriptor, by weights as they are
+        written, [stream, day, code]; `level_of` gives the place of an event code's standard event.
+        """
+        facts = self.pack.facts
+        place = np.array([level_of.get(code, -1) for code in self.codes], dtype=np.int64)
+        shares = np.array(LEVELS) / 100
+        found = np.zeros((len(facts.streams), len(days), codes))
+        for stream in range(len(facts.streams)):
+            starts = self.place(np.array(days), stream, 0)
+            atoms, day = _spread(self.starts[starts], np.diff(self.starts)[starts])
+            event = place[self.places[atoms, 0]] if len(place) else atoms
+            weight = shares[self.levels[atoms]]
+            total = np.bincount(day, weight, len(days))
+            kept = event >= 0
+            np.add.at(found[stream], (day[kept], event[kept]), weight[kept] / total[day[kept]])
+        return found
 
 
 def describe(pack: Pack) -> Descriptions:
@@ -212,7 +234,7 @@ class Corpus:
         the days by their variants, [batch, context]."""
         batch, days = len(streams), self.context
         day = targets[:, None] + np.arange(-days, 0)  # [batch, context]
-        places = self._descriptors(day, streams[:, None], variants)
+        places = self.said.place(day, streams[:, None], variants)
         starts = self.said.starts[places]
         sizes = self.said.starts[places + 1] - starts
         whole = np.arange(days) >= days - self.whole_days
@@ -243,7 +265,7 @@ class Corpus:
 
     def labels(self, streams: IntArray, targets: IntArray, variants: IntArray) -> IntArray:
         """What the decoder is to write of target days, [batch, word]; IGNORED behind the end."""
-        places = self._descriptors(targets, streams, variants)
+        places = self.said.place(targets, streams, variants)
         found = [
             [
                 int(self._heads[day, stream]),
@@ -254,28 +276,6 @@ class Corpus:
         ]
         longest = max(map(len, found))
         return np.array([row + [IGNORED] * (longest - len(row)) for row in found], dtype=np.int64)
-
-    def _descriptors(self, day: IntArray, stream: IntArray, variant: IntArray) -> IntArray:
-        facts = self.pack.facts
-        return (day * len(facts.streams) + stream) * (facts.variants + 1) + variant
-
-    def named(self, level_of: dict[str, int], codes: int, days: range) -> FloatArray:
-        """Share of each standard event in each day's own descriptor, by weights as they are
-        written, [stream, day, code]; `level_of` gives the place of an event code's standard event.
-        """
-        said, facts = self.said, self.pack.facts
-        place = np.array([level_of.get(code, -1) for code in said.codes], dtype=np.int64)
-        shares = np.array(LEVELS) / 100
-        found = np.zeros((len(facts.streams), len(days), codes))
-        for stream in range(len(facts.streams)):
-            starts = self._descriptors(np.array(days), np.array(stream), np.array(0))
-            atoms, day = _spread(said.starts[starts], np.diff(said.starts)[starts])
-            event = place[said.places[atoms, 0]] if len(place) else atoms
-            weight = shares[said.levels[atoms]]
-            total = np.bincount(day, weight, len(days))
-            kept = event >= 0
-            np.add.at(found[stream], (day[kept], event[kept]), weight[kept] / total[day[kept]])
-        return found
 
 
 def _source(

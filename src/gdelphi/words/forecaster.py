@@ -1,10 +1,11 @@
-"""The text forecaster: fifty daily texts in, a hundred texts of the next day out.
+"""The text forecaster: daily texts in, a hundred texts of the next day out.
 
-A T5 model reads a stream's last days in the compact language and writes the next one, word by word,
-a hundred times. What it writes is read back into events (what is no phrase is counted), and from
-these come probabilities (reading.py); so it is a forecaster like all others, and its futures are
-measures like all others. It speaks of tomorrow only: beyond that it would have to read its own
-texts.
+An author reads a stream's last days and writes the next one, word by word, a hundred times: a T5 in
+the compact language (t5_author.py), or a pretrained language model in English (causal_author.py),
+whichever its folder holds. What it writes is read back into events (what is no phrase is counted),
+and from these come probabilities (reading.py); so it is a forecaster like all others, and its
+futures are measures like all others. It speaks of tomorrow only: beyond that it would have to read
+its own texts.
 """
 
 import hashlib
@@ -14,43 +15,22 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-import torch
-from transformers import T5ForConditionalGeneration
 
 from gdelphi.checkpoint import TrainingError
-from gdelphi.config_text import TextSettings
 from gdelphi.pack import Pack
-from gdelphi.types import (
-    BoolArray,
-    FloatArray,
-    Forecast,
-    ForecastError,
-    History,
-    IntArray,
-    make_forecast,
-)
-from gdelphi.words.corpus import Corpus, Descriptions, describe
-from gdelphi.words.language import (
-    WHOM,
-    WORDS_OF_PHRASE,
-    DayText,
-    is_actor,
-    is_event,
-    is_weight,
-    read_day,
-)
-from gdelphi.words.model import embed_source, load_weights, read_training, t5_of
+from gdelphi.types import FloatArray, Forecast, ForecastError, History, make_forecast
+from gdelphi.words.causal_author import CausalAuthor
+from gdelphi.words.corpus import Descriptions, describe
+from gdelphi.words.language import DayText
+from gdelphi.words.model import read_training
 from gdelphi.words.reading import Reader, level_of
-from gdelphi.words.vocabulary import Vocabulary
-from gdelphi.words.writer import Writer
+from gdelphi.words.t5_author import T5Author
 
 NAME: Final = "text"
 KIND: Final = "forecaster"
-MOST_PHRASES: Final = 12  # of a text: two more than a descriptor may have
-LONGEST: Final = 2 + WORDS_OF_PHRASE * MOST_PHRASES
 KEPT: Final = 4  # origins whose texts are kept
 NO_SHARES: Final = 1e-12
 
@@ -69,6 +49,22 @@ class StreamTexts(NamedTuple):
         return sum(text.faults for text in self.texts)
 
 
+class Author(Protocol):
+    """Who writes the texts."""
+
+    @property
+    def context(self) -> int:
+        """Days that it reads."""
+
+    @property
+    def longest(self) -> int:
+        """Words, or pieces of words, that a text may have."""
+
+    def write(self, stream: int, target: int, uniform: FloatArray) -> list[tuple[str, DayText]]:
+        """A text of a stream's day, as it is written and as it is read, for each row of random
+        numbers [text, longest]; where these are no numbers, that of the likeliest words."""
+
+
 class TextModel:
     """A trained text forecaster at work on the days of a pack."""
 
@@ -80,23 +76,20 @@ class TextModel:
         number: int = 100,
         seed: int = 0,
         guided: bool = True,
+        language_model: Path | None = None,
     ) -> None:
-        """Guided, it weighs at each place of a text only words that may stand there, and no event
-        that the text has named before: descriptors name hardly any twice."""
+        """Guided, a T5 writes nothing that is no phrase; a language model always writes freely. Its
+        own weights are looked for in `language_model`, or where they were when it was trained."""
         self.folder, self.number, self.seed = folder, number, seed
-        self._guided = guided
         self.training = read_training(folder, KIND)
-        self.vocabulary = Vocabulary.load(folder)
-        said: dict[str, Any] = self.training["origin"]
-        settings = TextSettings(**said["text"])
-        self.model: T5ForConditionalGeneration = t5_of(settings, len(self.vocabulary))
-        load_weights(self.model, folder)
-        given = pack if isinstance(pack, Descriptions) else describe(pack)
-        self.corpus = Corpus(
-            given, self.vocabulary, context=said["context_days"], whole_days=settings.whole_days
+        self.said = pack if isinstance(pack, Descriptions) else describe(pack)
+        self.pack = self.said.pack
+        origin: dict[str, Any] = self.training["origin"]
+        self.author: Author = (
+            CausalAuthor(folder, self.said, origin, language_model)
+            if "language_model" in origin
+            else T5Author(folder, self.said, origin, guided=guided)
         )
-        self.pack = self.corpus.pack
-        self._writer = Writer(self.model)
         self._at = lru_cache(KEPT)(self._all)
 
     @cached_property
@@ -116,9 +109,9 @@ class TextModel:
 
     def _all(self, origin: date) -> list[StreamTexts]:
         target = (origin - self.pack.first_day).days + 1
-        if not self.corpus.context <= target <= self.pack.facts.days:
+        if not self.author.context <= target <= self.pack.facts.days:
             raise ForecastError(
-                f"the text forecaster reads {self.corpus.context} days up to the origin {origin}, "
+                f"the text forecaster reads {self.author.context} days up to the origin {origin}, "
                 "and the measures do not have them"
             )
         return [
@@ -129,68 +122,14 @@ class TextModel:
     def _random(self, stream: str, origin: date) -> FloatArray:
         """Random numbers for each text and word: a function of seed, stream and day."""
         seeds = [self.seed, zlib.crc32(stream.encode()), origin.toordinal(), 21]
-        return np.random.default_rng(seeds).random((self.number, LONGEST))
+        return np.random.default_rng(seeds).random((self.number, self.author.longest))
 
-    @torch.no_grad()
     def write(self, stream: int, target: int, uniform: FloatArray) -> StreamTexts:
-        """Texts of a stream's day, one for each row of random numbers [text, LONGEST]."""
-        days = np.zeros((1, self.corpus.context), dtype=np.int64)
-        source = self.corpus.source(np.array([stream]), np.array([target]), days)
-        states, mask = embed_source(self.model, source)
-        encoded = self.model.encoder(inputs_embeds=states, attention_mask=mask)
-        memory = self._writer.remember(encoded.last_hidden_state[0])
-        home = self.corpus.said.homes[stream]
-        likeliest = np.full((1, LONGEST), np.nan)
-        written = self._writer.write(
-            memory,
-            np.concatenate([uniform, likeliest]),
-            choice=self._choice if self._guided else None,
-            once=self._events,
-        )
-        words = self._readable(written)
-        found = [read_day(each, home) for each in words]
-        return StreamTexts(found[:-1], [" ".join(each) for each in words[:-1]], found[-1])
-
-    def _choice(self, place: int) -> IntArray:
-        if place == LONGEST - 1:
-            return np.ones(1, dtype=np.int64)  # the end
-        return self._slots[0] if place == 0 else self._slots[1 + (place - 1) % WORDS_OF_PHRASE]
-
-    @cached_property
-    def _slots(self) -> list[IntArray]:
-        """Words that may stand at a text's beginning, and at the four places of a phrase; in place
-        of a phrase's first, the end."""
-        words = enumerate(self.vocabulary.words)
-        kinds: list[list[int]] = [[], [1], [], [], []]
-        for number, word in words:
-            kind = _kind(word)
-            if kind is not None:
-                kinds[kind].append(number)
-        return [np.array(kind, dtype=np.int64) for kind in kinds]
-
-    @cached_property
-    def _events(self) -> BoolArray:
-        """Which words are events, [vocabulary]."""
-        return np.array([is_event(word) for word in self.vocabulary.words], dtype=np.bool_)
-
-    def _readable(self, numbers: IntArray) -> list[list[str]]:
-        """As words; the end and what is behind it left out."""
-        return [
-            self.vocabulary.read(number for number in row if number > 1) for row in numbers.tolist()
-        ]
-
-
-def _kind(word: str) -> int | None:
-    """Which place of a text a word may stand at."""
-    if word[:1] == WHOM:
-        return 3
-    if is_weight(word):
-        return 4
-    if is_event(word):
-        return 1
-    if word[:1] == "v" and word[1:].isdigit():
-        return 0
-    return 2 if is_actor(word) else None
+        """Texts of a stream's day, one for each row of random numbers [text, longest]."""
+        likeliest = np.full((1, uniform.shape[1]), np.nan)
+        found = self.author.write(stream, target, np.concatenate([uniform, likeliest]))
+        *texts, last = (text for _, text in found)
+        return StreamTexts(texts, [written for written, _ in found[:-1]], last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,17 +162,22 @@ class TextForecaster:
 
 
 def text_forecaster(
-    folder: Path, pack: Pack, *, number: int = 100, seed: int = 0
+    folder: Path,
+    pack: Pack,
+    *,
+    number: int = 100,
+    seed: int = 0,
+    language_model: Path | None = None,
 ) -> TextForecaster:
     """The forecaster of a trained text model, for histories of a pack's streams."""
-    model = TextModel(folder, pack, number=number, seed=seed)
+    model = TextModel(folder, pack, number=number, seed=seed, language_model=language_model)
     known = model.training["origin"]["space"]
     if known != pack.facts.space:
         raise TrainingError(
             f"{folder} learned the descriptors of the space {known}, these are of "
             f"{pack.facts.space}: train a text model on these measures"
         )
-    return TextForecaster(model, Reader(model.corpus))
+    return TextForecaster(model, Reader(model.said))
 
 
 def faults(said: Sequence[StreamTexts]) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """What the text forecaster learns from: random sequences of training days, next days as texts."""
 
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from gdelphi.types import IntArray
 from gdelphi.words.corpus import IGNORED, Corpus, Descriptions, describe, learn_words
 from gdelphi.words.forecaster import KIND
 from gdelphi.words.model import embed_source, t5_of, text_loss
+
+LANGUAGE_ONLY: Final = frozenset({"namer_steps", "language_model", "lora_rank", "language_days"})
+"""settings that a training of T5 does not depend on"""
 
 
 class TextGround(NamedTuple):
@@ -46,6 +49,11 @@ class TextGround(NamedTuple):
             )
         return found
 
+    def judged_days(self) -> IntArray:
+        """Positions of the days of validation A that a training is judged on."""
+        choice, number = self.targets("choice"), self.settings.text.evaluate_days
+        return choice[:: max(len(choice) // number, 1)][:number]
+
     def origin(self) -> dict[str, Any]:
         """What decides what a run ends with, beside its settings."""
         splits = self.sequences.splits
@@ -68,13 +76,12 @@ class ForecastTask:
     """Next day's text from the texts of the days before."""
 
     kind = KIND
+    unused = LANGUAGE_ONLY
 
     def __init__(self, ground: TextGround) -> None:
         self.ground, self.settings = ground, ground.settings.text
         self._ends = ground.targets("train")
-        choice = ground.targets("choice")
-        every = max(len(choice) // self.settings.evaluate_days, 1)
-        self._choice = choice[::every][: self.settings.evaluate_days]
+        self._choice = ground.judged_days()
         context = ground.settings.sequences.context_days
         self.vocabulary = learn_words(
             ground.said, int(self._ends[-1]) + 1, context=context, fewest=self.settings.fewest,
@@ -102,7 +109,8 @@ class ForecastTask:
     ) -> tuple[Tensor, int]:
         states, mask = embed_source(model, self.corpus.source(streams, targets, variants[:, :-1]))
         labels = torch.from_numpy(self.corpus.labels(streams, targets, variants[:, -1]))
-        return text_loss(model, states, mask, labels), int((labels != IGNORED).sum())
+        loss = text_loss(model, states, mask, labels.to(states.device))
+        return loss, int((labels != IGNORED).sum())
 
     def evaluate(self, model: Any) -> dict[str, Any]:
         """Nats of a day's own text, and of one of its words."""

@@ -18,6 +18,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 from gdelphi.checkpoint import TrainingError
 from gdelphi.config_text import TextSettings
+from gdelphi.descent import trained_parameters
 from gdelphi.words.corpus import Source
 
 
@@ -61,13 +62,12 @@ def _pretrained(folder: Path, words: int) -> T5ForConditionalGeneration:
 
 def embed_source(model: T5ForConditionalGeneration, source: Source) -> tuple[Tensor, Tensor]:
     """Inputs of the encoder [batch, position, width], and their mask."""
-    words, weights, places = (
-        torch.from_numpy(part) for part in (source.words, source.weights, source.places)
-    )
     table = model.shared.weight
+    words, weights, places, mask = (torch.from_numpy(part).to(table.device) for part in source)
     given = torch.nn.functional.embedding(words, table) * weights[:, None]
-    states = torch.zeros(source.mask.size, table.shape[1]).index_add(0, places, given)
-    return states.view(*source.mask.shape, -1), torch.from_numpy(source.mask).long()
+    empty = torch.zeros(source.mask.size, table.shape[1], device=table.device)
+    states = empty.index_add(0, places, given)
+    return states.view(*source.mask.shape, -1), mask.long()
 
 
 def text_loss(model: T5ForConditionalGeneration, states: Tensor, mask: Tensor, labels: Tensor
@@ -100,8 +100,9 @@ def load_weights(model: torch.nn.Module, folder: Path) -> None:
     """The weights that a training has left."""
     try:
         tensors = load_file(folder / "model.safetensors")
-        # Embeddings that the model uses in several places are saved once.
-        wanted = {name for name, _ in model.named_parameters()}
+        # Embeddings that the model uses in several places are saved once; what was not trained
+        # is not saved at all.
+        wanted = {name for name, _ in trained_parameters(model)}
         if set(tensors) != wanted:
             raise RuntimeError(f"its parameters are others: {sorted(set(tensors) ^ wanted)[:3]}")
         model.load_state_dict(tensors, strict=False)

@@ -52,6 +52,13 @@ def blocks_of(space: Space) -> Blocks:
     return Blocks((0, verb, verb + actor, verb + 2 * actor), space.shares)
 
 
+def apart(points: Tensor, weights: Tensor, blocks: Blocks) -> tuple[Tensor, ...]:
+    """Verb, actor 1 and actor 2 of points [n, dim], numbers of size 1, and weights [n] as logs."""
+    edges = zip(blocks.edges[:-1], blocks.edges[1:], blocks.shares, strict=True)
+    parts = [points[:, start:end] * ((end - start) / share) ** 0.5 for start, end, share in edges]
+    return (*parts, weights.clamp_min(LEAST_WEIGHT).log()[:, None])
+
+
 class NamingModel(T5ForConditionalGeneration):
     """T5 with points for input."""
 
@@ -67,13 +74,8 @@ class NamingModel(T5ForConditionalGeneration):
 
     def read(self, points: Tensor, weights: Tensor) -> Tensor:
         """Inputs of the encoder from points [n, dim] and weights [n]: [n, 4, width]."""
-        edges, shares = self.config.block_edges, self.config.block_shares
-        verb, first, second = (
-            points[:, start:end] * (width / share) ** 0.5
-            for start, end, share in zip(edges[:-1], edges[1:], shares, strict=True)
-            for width in (end - start,)
-        )
-        scale = weights.clamp_min(LEAST_WEIGHT).log()[:, None]
+        blocks = Blocks(tuple(self.config.block_edges), tuple(self.config.block_shares))
+        verb, first, second, scale = apart(points, weights, blocks)
         parts = [self.verb(verb), self.actor(first), self.actor(second), self.weight(scale)]
         return torch.stack(parts, dim=1) + self.place
 
@@ -93,14 +95,19 @@ class Namer:
         model.train(False)
 
     @classmethod
-    def load(cls, folder: Path, space: Space) -> "Namer":
-        """The namer that a training has left; it names points of the space that it was made for."""
+    def load(cls, folder: Path, space: Space, *, language_model: Path | None = None) -> "Namer":
+        """The namer that a training has left; it names points of the space that it was made for.
+        The weights of a language model are looked for in `language_model`, or where they were."""
         said = read_training(folder, KIND)["origin"]
         if said["space"] != space.fingerprint:
             raise TrainingError(
                 f"{folder} names points of the space {said['space']}, these are of "
                 f"{space.fingerprint}: train a namer on these measures"
             )
+        if "language_model" in said:
+            from gdelphi.words.causal_namer import load_namer  # it builds on this module
+
+            return load_namer(folder, said, blocks_of(space), language_model)
         vocabulary = Vocabulary.load(folder)
         model = naming_model(TextSettings(**said["text"]), len(vocabulary), blocks_of(space))
         load_weights(model, folder)
@@ -113,8 +120,8 @@ class Namer:
         for start in range(0, len(points), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             states = self.model.read(
-                torch.from_numpy(np.ascontiguousarray(points[part])),
-                torch.from_numpy(weights[part].astype(np.float32)),
+                torch.from_numpy(np.ascontiguousarray(points[part])).to(self.model.device),
+                torch.from_numpy(weights[part].astype(np.float32)).to(self.model.device),
             )
             found += [self._text(row) for row in self._write(states)]
         return found
@@ -122,9 +129,9 @@ class Namer:
     def _write(self, states: Tensor) -> IntArray:
         """The likeliest word at each place, [n, word]."""
         encoded = self.model.encoder(inputs_embeds=states)
-        last = torch.zeros(len(states), 1, dtype=torch.long)
+        last = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
         written, kept = [], None
-        ended = torch.zeros(len(states), dtype=torch.bool)
+        ended = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(LONGEST):
             said = self.model(
                 encoder_outputs=encoded, decoder_input_ids=last, past_key_values=kept,
@@ -135,7 +142,7 @@ class Namer:
             ended |= last[:, 0] == 1
             if ended.all():
                 break
-        return torch.stack(written, dim=1).numpy()
+        return torch.stack(written, dim=1).cpu().numpy()
 
     def _text(self, numbers: IntArray) -> str:
         return " ".join(self.vocabulary.read(number for number in numbers.tolist() if number > 1))

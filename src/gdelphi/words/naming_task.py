@@ -23,14 +23,13 @@ from gdelphi.space import Points
 from gdelphi.types import FloatArray, IntArray, VectorArray
 from gdelphi.words.corpus import IGNORED
 from gdelphi.words.language import SPECIAL
-from gdelphi.words.learning import TextGround
+from gdelphi.words.learning import LANGUAGE_ONLY, TextGround
 from gdelphi.words.model import text_loss
 from gdelphi.words.naming import KIND, Key, Namer, agreement, blocks_of, naming_model
 from gdelphi.words.vocabulary import learn_vocabulary
 
 HELD_OUT: Final = 10  # one phrase of so many
 LARGER: Final = 4  # a batch has so many times the phrases that the forecaster's has sequences
-JUDGED: Final = 256  # held-out phrases that a training is judged on
 SEED: Final = 20
 
 
@@ -104,9 +103,14 @@ class NamingTask:
     """Phrases from points."""
 
     kind = KIND
+    unused = LANGUAGE_ONLY
+    number_judged = 256  # held-out phrases that a training is judged on
 
     def __init__(self, ground: TextGround) -> None:
-        self.ground, self.settings = ground, ground.settings.text
+        text = ground.settings.text
+        self.ground, self.settings = ground, text.model_copy(update={"steps": text.namer_steps})
+        self.size = LARGER * text.batch
+        """phrases of a step"""
         self.slots = Slots(ground, self.settings.made_actors)
         self._until = int(ground.targets("train")[-1]) + 1
         phrases = observed_phrases(ground, self._until)
@@ -162,7 +166,7 @@ class NamingTask:
         return Examples(np.asarray(points[rows]), weights[rows].astype(np.float64), keys)
 
     def _drawn(self, random: np.random.Generator) -> Examples:
-        number = LARGER * self.settings.batch
+        number = self.size
         quarter = number // 4
         seen = self.observed[random.integers(len(self.observed), size=number - 2 * quarter)]
         sizes = (len(self.slots.codes), len(self.slots.actors), len(self.slots.actors))
@@ -187,25 +191,37 @@ class NamingTask:
         return self._loss(model, self._drawn(random))
 
     def _loss(self, model: Any, examples: Examples) -> tuple[Tensor, int]:
-        states = model.read(
-            torch.from_numpy(examples.points), torch.from_numpy(examples.weights).float()
-        )
+        states = self.read(model, examples)
         labels = self.labels(examples.keys)
-        mask = torch.ones(states.shape[:2], dtype=torch.long)
-        return text_loss(model, states, mask, labels), int((labels != IGNORED).sum())
+        mask = torch.ones(states.shape[:2], dtype=torch.long, device=states.device)
+        loss = text_loss(model, states, mask, labels.to(states.device))
+        return loss, int((labels != IGNORED).sum())
+
+    @staticmethod
+    def read(model: Any, examples: Examples) -> Tensor:
+        """What the model makes of the points, [n, 4, width]."""
+        points = torch.from_numpy(examples.points).to(model.device)
+        states: Tensor = model.read(
+            points, torch.from_numpy(examples.weights).to(points.device).float()
+        )
+        return states
 
     @cached_property
     def judged(self) -> Examples:
         """Held-out phrases that a training is judged on."""
         random = np.random.default_rng(SEED)
-        size = min(JUDGED, len(self.others))
+        size = min(self.number_judged, len(self.others))
         places = self.others[random.choice(len(self.others), size=size, replace=False)]
         return self.phrases(places, np.full(size, 0.2))
+
+    def namer(self, model: Any) -> Namer:
+        """Who names points with a model."""
+        return Namer(model, self.vocabulary)
 
     def evaluate(self, model: Any) -> dict[str, Any]:
         """Nats of a held-out phrase, and how many are read back as what they were."""
         loss, _ = self._loss(model, self.judged)
-        named = Namer(model, self.vocabulary).name(self.judged.points, self.judged.weights)
+        named = self.namer(model).name(self.judged.points, self.judged.weights)
         same = agreement([None if x is None else x[:3] for x in named], self.judged.keys)
         return {
             "score": float(loss) / len(self.judged.keys),

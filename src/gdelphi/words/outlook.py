@@ -35,7 +35,7 @@ class StreamOutlook:
     futures: tuple[tuple[str, ...], ...]
     """phrases in English with their weights, the heaviest first"""
     written: tuple[str, ...]
-    """the same in the compact language"""
+    """the same as the model wrote them"""
     events: tuple[tuple[str, float], ...]
     """roots likeliest to be among the day's headlines"""
 
@@ -66,7 +66,9 @@ def text_outlook(
     known = tuple(read_training(model, KIND)["origin"]["pack"]["streams"])
     only = settings.sequences.model_copy(update={"only": known})
     ground = text_ground(settings.model_copy(update={"sequences": only}), on_packed)
-    forecaster = text_forecaster(model, ground.pack, number=number, seed=seed)
+    forecaster = text_forecaster(
+        model, ground.pack, number=number, seed=seed, language_model=settings.text.language_model
+    )
     strange = [stream for stream in streams if stream not in known]
     if strange:
         raise ForecastError(

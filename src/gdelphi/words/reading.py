@@ -21,7 +21,7 @@ from gdelphi.cameo import Level, event_codes
 from gdelphi.phrases import lineage
 from gdelphi.profiles import standard_events, surge_threshold
 from gdelphi.types import TARGETS, FloatArray, ForecastError, History, IntArray
-from gdelphi.words.corpus import Corpus
+from gdelphi.words.corpus import Descriptions
 from gdelphi.words.language import MOST_VOLUME, DayText, volume_of
 
 SHARE_EDGES: Final = (0.0, 0.06, 0.12, 0.24, 0.48)
@@ -85,10 +85,10 @@ class Rates(NamedTuple):
 
 
 class Reader:
-    """Reads texts about the streams of a corpus."""
+    """Reads texts about the streams of a pack."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self.corpus = corpus
+    def __init__(self, said: Descriptions) -> None:
+        self._said = said
         self._named: WeakKeyDictionary[History, Named] = WeakKeyDictionary()
         self._rates: dict[tuple[int, date], tuple[History, Rates]] = {}
 
@@ -120,12 +120,12 @@ class Reader:
 
     def _name(self, history: History, past: Past) -> Named:
         """What the descriptors of all present days name, as far as the pack has them."""
-        pack, level = self.corpus.pack, level_of(history.codes)
+        pack, level = self._said.pack, level_of(history.codes)
         first = (history.days[0] - pack.first_day).days
         if first < 0 or history.streams != pack.facts.streams:
             raise ForecastError("the history has other streams or earlier days than the pack")
         days = range(first, min(first + len(history.days), pack.facts.days))
-        shares = self.corpus.named(dict(events_of(level)), len(history.codes), days)
+        shares = self._said.named(dict(events_of(level)), len(history.codes), days)
         present = past.known.ordinals - history.days[0].toordinal()
         present = present[present < len(days)]
         volumes = np.vectorize(volume_of, otypes=[np.int64])(history.volume[:, present])

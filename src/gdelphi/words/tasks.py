@@ -3,14 +3,21 @@
 from gdelphi.config import Settings
 from gdelphi.errors import ConfigError
 from gdelphi.packing import OnPacked
-from gdelphi.words.learning import ForecastTask, text_ground
+from gdelphi.words.causal_tasks import CausalForecastTask, CausalNamingTask
+from gdelphi.words.learning import ForecastTask, TextGround, text_ground
 from gdelphi.words.naming_task import NamingTask
 from gdelphi.words.training import Task
 
 
 def make_task(settings: Settings, kind: str, on_packed: OnPacked | None = None) -> Task:
-    """A task by its name: forecaster or namer."""
+    """A task by its name, forecaster or namer; with `text.language_model` from that one."""
     if kind not in ("forecaster", "namer"):
         raise ConfigError(f"no model of words is called {kind!r}: forecaster, namer")
-    ground = text_ground(settings, on_packed)
-    return ForecastTask(ground) if kind == "forecaster" else NamingTask(ground)
+    return task_on(text_ground(settings, on_packed), kind)
+
+
+def task_on(ground: TextGround, kind: str) -> Task:
+    """The same, of data that are there."""
+    if ground.settings.text.language_model is None:
+        return ForecastTask(ground) if kind == "forecaster" else NamingTask(ground)
+    return CausalForecastTask(ground) if kind == "forecaster" else CausalNamingTask(ground)

@@ -3,11 +3,12 @@
 The conventions are those of `gdelphi train`: the random numbers of a step are a function of seed
 and step, so a run that was killed ends like one that was not; the running mean of weights is what
 is judged on validation A and kept; the folder has the same files, and the vocabulary beside them.
-One process, on the CPU: these models are small, and two thousand steps are minutes.
+Where only some parameters are trained, only these are averaged, kept and saved. One process, on the
+device that `train.device` and `train.precision` say.
 """
 
 import math
-from copy import deepcopy
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -15,13 +16,24 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from gdelphi import __version__
 from gdelphi.checkpoint import CheckpointFolder, Record, Tensors, TrainingError
 from gdelphi.config_text import TextSettings
-from gdelphi.words.vocabulary import Vocabulary
+from gdelphi.descent import (
+    average,
+    learning_rate,
+    mean_of,
+    moments_of,
+    optimizer_for,
+    own_random_numbers,
+    take_moments,
+    trained_parameters,
+)
+from gdelphi.ground import accelerator_for
+from gdelphi.words.learning import TextGround
 
 FREE = ("save_every", "log_every")  # settings that may be others when a run goes on
 
@@ -53,23 +65,35 @@ class Silent:
     def stepped(self, pulse: TextPulse) -> None: ...
 
 
+class Words(Protocol):
+    """What a model writes with."""
+
+    def __len__(self) -> int: ...
+    def save(self, folder: Path) -> None: ...
+
+
 class Task(Protocol):
     """What is to be learned."""
 
     kind: str
-    vocabulary: Vocabulary
+    ground: TextGround
     settings: TextSettings
+    unused: frozenset[str]
+    """settings that it does not depend on"""
+
+    @property
+    def vocabulary(self) -> Words: ...
 
     def origin(self) -> dict[str, Any]:
         """Data that decides what a run ends with."""
 
-    def model(self) -> PreTrainedModel:
+    def model(self) -> Any:
         """A model before training."""
 
-    def loss(self, model: PreTrainedModel, random: np.random.Generator) -> tuple[Tensor, int]:
-        """Of a random batch: the sum over words, and how many they are."""
+    def loss(self, model: Any, random: np.random.Generator) -> tuple[Tensor, int]:
+        """Of a random batch: the sum over words, and how many they are; where the model is."""
 
-    def evaluate(self, model: PreTrainedModel) -> dict[str, Any]:
+    def evaluate(self, model: Any) -> dict[str, Any]:
         """Figures on validation A, the lower `score` the better."""
 
     def about(self) -> str:
@@ -83,6 +107,8 @@ class TextTrained:
     kind: str
     folder: Path
     parameters: int
+    learned: int
+    """of these, those that were trained"""
     words: int
     began_at: int
     steps: int
@@ -97,12 +123,12 @@ class TextFolder(CheckpointFolder):
     """Where a run of words writes."""
 
     def __init__(self, folder: Path, task: Task) -> None:
-        settings = task.settings.model_dump(mode="json", exclude=set(FREE))
+        settings = task.settings.model_dump(mode="json", exclude={*FREE, *task.unused})
         super().__init__(folder, {"kind": task.kind, "text": settings, **task.origin()})
         self._about = task.about()
         self._vocabulary = task.vocabulary
 
-    def save_model(self, model: PreTrainedModel, tensors: Tensors, record: Record) -> None:
+    def save_model(self, model: Any, tensors: Tensors, record: Record) -> None:
         self._vocabulary.save(self.folder)
         super().save_model(model, tensors, record)
 
@@ -131,10 +157,28 @@ def train_task(
 ) -> TextTrained:
     """Train into a folder; go on where an earlier run of the same settings and data was."""
     folder = TextFolder(out, task)
-    with folder.alone(), torch.random.fork_rng([]):
-        run = _Run(task)
-        _begin(run, folder, resume=resume)
-        return _drive(run, folder, progress or Silent())
+    accelerator = accelerator_for(task.ground.settings.train)
+    try:
+        with folder.alone(), own_random_numbers(accelerator.device):
+            run = _Run(task, accelerator)
+            _begin(run, folder, resume=resume)
+            return _drive(run, folder, progress or Silent())
+    finally:
+        accelerator.end_training()
+
+
+def rehearse_task(
+    task: Task, steps: int = 3, *, clock: Callable[[], float] = perf_counter
+) -> float:
+    """Seconds that a step takes, by a few that are forgotten; the first is not counted."""
+    accelerator = accelerator_for(task.ground.settings.train)
+    with own_random_numbers(accelerator.device):
+        run = _Run(task, accelerator)
+        run.step(1)
+        began = clock()
+        for step in range(2, steps + 2):
+            run.step(step)
+        return (clock() - began) / steps
 
 
 def _begin(run: "_Run", folder: TextFolder, *, resume: bool) -> None:
@@ -195,6 +239,7 @@ def _done(run: "_Run", folder: TextFolder, first: int) -> TextTrained:
         kind=run.task.kind,
         folder=folder.folder,
         parameters=sum(each.numel() for each in run.model.parameters()),
+        learned=sum(each.numel() for _, each in trained_parameters(run.model)),
         words=len(run.task.vocabulary),
         began_at=first,
         steps=record.step,
@@ -209,13 +254,13 @@ def _done(run: "_Run", folder: TextFolder, first: int) -> TextTrained:
 class _Run:
     """A model being trained."""
 
-    def __init__(self, task: Task) -> None:
-        self.task, self.settings = task, task.settings
+    def __init__(self, task: Task, accelerator: Accelerator) -> None:
+        self.task, self.settings, self.accelerator = task, task.settings, accelerator
         torch.manual_seed(self.settings.seed)
-        self.model = task.model().train()
-        self.mean = deepcopy(self.model).eval()
+        self.model = task.model().to(accelerator.device).train()
+        self.mean = mean_of(self.model)
         self.best = _copied(self.mean)
-        self.optimizer = _optimizer(self.model, self.settings)
+        self.optimizer = optimizer_for(self.model, self.settings)
         self.record = Record()
 
     def step(self, step: int) -> dict[str, float]:
@@ -223,10 +268,12 @@ class _Run:
         random = np.random.default_rng([self.settings.seed, step])
         torch.manual_seed(int(random.integers(2**62)))
         self.optimizer.zero_grad()
-        total, number = self.task.loss(self.model, random)
+        with self.accelerator.autocast():
+            total, number = self.task.loss(self.model, random)
         loss = total / max(number, 1)
-        loss.backward()
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip))
+        self.accelerator.backward(loss)
+        learned = [each for _, each in trained_parameters(self.model)]
+        norm = float(torch.nn.utils.clip_grad_norm_(learned, self.settings.clip))
         if not math.isfinite(norm):
             raise TrainingError(
                 f"the training diverges: at step {step} the gradient is no number. The model of "
@@ -236,15 +283,9 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
-        self._average(step)
+        average(self.mean, self.model, ema=self.settings.ema, step=step)
         self.record.step = step
         return {"loss": float(loss.detach()), "gradient": norm, "learning_rate": rate}
-
-    @torch.no_grad()
-    def _average(self, step: int) -> None:
-        keep = min(self.settings.ema, (1 + step) / (10 + step))
-        for mean, now in zip(self.mean.parameters(), self.model.parameters(), strict=True):
-            mean.lerp_(now, 1 - keep)
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Any]:
@@ -261,49 +302,24 @@ class _Run:
 
     def tensors(self) -> Tensors:
         """Everything that the next step depends on, and the best weights."""
-        found = {f"weights.{name}": each for name, each in self.model.named_parameters()}
-        found |= {f"mean.{name}": each for name, each in self.mean.named_parameters()}
+        found: Tensors = {}
+        for prefix, model in (("weights.", self.model), ("mean.", self.mean)):
+            found |= {prefix + name: each for name, each in trained_parameters(model)}
         found |= {f"best.{name}": each for name, each in self.best.items()}
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                found[f"{key}.{name}"] = value
-        return found
+        return found | moments_of(self.model, self.optimizer)
 
     @torch.no_grad()
     def go_on_from(self, tensors: Tensors, record: Record) -> None:
         """Take up a state."""
         self.record = record
-        self.best = {name: tensors[f"best.{name}"] for name in self.best}
+        device = self.accelerator.device
+        self.best = {name: tensors[f"best.{name}"].to(device) for name in self.best}
         for model, prefix in ((self.model, "weights."), (self.mean, "mean.")):
-            for name, parameter in model.named_parameters():
+            for name, parameter in trained_parameters(model):
                 parameter.copy_(tensors[prefix + name])
-        for name, parameter in self.model.named_parameters():
-            moments = {
-                key: tensors[f"{key}.{name}"]
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{key}.{name}" in tensors
-            }
-            if moments:
-                self.optimizer.state[parameter] = moments
-
-
-def learning_rate(settings: TextSettings, step: int) -> float:
-    """Rises in a line, falls like a cosine; steps are counted from 1."""
-    rise = min(1.0, step / (settings.warm_up + 1))
-    done = max(step - 1 - settings.warm_up, 0) / max(settings.steps - settings.warm_up, 1)
-    return settings.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-
-
-def _optimizer(model: torch.nn.Module, settings: TextSettings) -> torch.optim.AdamW:
-    matrices = [each for each in model.parameters() if each.ndim > 1]
-    others = [each for each in model.parameters() if each.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+        take_moments(self.model, self.optimizer, tensors)
 
 
 def _copied(model: torch.nn.Module) -> Tensors:
-    """Parameters, those that are used in several places once."""
-    return {name: each.detach().clone() for name, each in model.named_parameters()}
+    """Trained parameters, those that are used in several places once."""
+    return {name: each.detach().clone() for name, each in trained_parameters(model)}

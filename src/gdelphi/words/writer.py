@@ -78,7 +78,7 @@ class Writer:
             logits = self._logits(states, chosen) / temperature
             if chosen is not None and once is not None:
                 logits[_used(words[alive, :place], chosen, once)] = -torch.inf
-            last = _choose(logits, uniform[alive, place])
+            last = choose(logits, uniform[alive, place])
             last = last if chosen is None else chosen[last]
             words[alive, place] = last
             going = (last != self._end) & (words[alive] != self._end).all(axis=1)
@@ -153,7 +153,7 @@ def _used(written: IntArray, chosen: IntArray, once: BoolArray) -> Tensor:
     return torch.from_numpy((found & once)[:, chosen])
 
 
-def _choose(logits: Tensor, uniform: FloatArray) -> IntArray:
+def choose(logits: Tensor, uniform: FloatArray) -> IntArray:
     """A word for each text, [text]."""
     likeliest = np.isnan(uniform)
     ladder = logits.softmax(-1).cumsum(-1)
