@@ -13,7 +13,7 @@ no state of random numbers: those of a step are a function of seed, step and pro
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,6 +112,8 @@ class CheckpointFolder:
         self.origin: dict[str, Any] = json.loads(json.dumps(origin))
         self._state = folder / "state" / "run.safetensors"
         self._metrics = folder / "metrics.jsonl"
+        self.watched: Callable[[Mapping[str, Any]], None] | None = None
+        """is told each line of metrics"""
 
     def alone(self) -> AbstractContextManager[None]:
         """No other training writes here meanwhile."""
@@ -189,12 +191,18 @@ class CheckpointFolder:
         """Add a line to metrics.jsonl."""
         with self._metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        if self.watched is not None:
+            self.watched(line)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl so far."""
+        return read_metrics(self.folder) if self._metrics.exists() else []
 
     def forget_after(self, step: int) -> None:
         """Drop lines of steps that will be done again, and one that was cut off."""
         if not self._metrics.exists():
             return
-        kept = [line for line in read_metrics(self.folder) if line["step"] <= step]
+        kept = [line for line in self.lines() if line["step"] <= step]
         _write(self._metrics, "".join(json.dumps(line) + "\n" for line in kept))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from gdelphi import console_text
 from gdelphi.options import (
+    BoardOption,
     ConfigOption,
     JsonOption,
     ModelSeedOption,
@@ -107,6 +108,7 @@ def train_command(
     ] = None,
     seed: ModelSeedOption = None,
     resume: ResumeOption = True,
+    tensorboard: BoardOption = False,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -130,7 +132,9 @@ def train_command(
         from gdelphi.words.training import train_task
 
         task = make_task(settings, kind.value, bar.packed)
-        result = _until_interrupted(train_task, task, folder, resume=resume, progress=bar)
+        result = _until_interrupted(
+            train_task, task, folder, resume=resume, progress=bar, board=tensorboard
+        )
     console_text.show_trained(result, json=json)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from gdelphi import console_train
 from gdelphi.options import (
+    BoardOption,
     ConfigOption,
     JsonOption,
     ModelSeedOption,
@@ -43,6 +44,7 @@ def train_command(
     plot: Annotated[
         bool, typer.Option("--plot", help="Draw the folder's metrics.jsonl, and train nothing.")
     ] = False,
+    tensorboard: BoardOption = False,
     device: Annotated[Device | None, typer.Option(help="Where to compute [auto].")] = None,
     json: JsonOption = False,
     store: StoreOption = None,
@@ -76,7 +78,9 @@ def train_command(
         if dry_run:
             rehearsal = rehearse(settings, bar)
         else:
-            result = _until_interrupted(train, settings, out, resume=resume, progress=bar)
+            result = _until_interrupted(
+                train, settings, out, resume=resume, progress=bar, board=tensorboard
+            )
     if dry_run:
         console_train.show_rehearsal(rehearsal, json=json)
     elif result.main:

@@ -37,6 +37,10 @@ ModelOption = Annotated[
     typer.Option("--model", help="Folder of a trained model [the one in use, models/current]."),
 ]
 ModelSeedOption = Annotated[int | None, typer.Option(help="The same seed, the same model [0].")]
+BoardOption = Annotated[
+    bool,
+    typer.Option("--tensorboard", help="Show metrics in TensorBoard too, from OUT/tensorboard."),
+]
 ResumeOption = Annotated[
     bool,
     typer.Option(

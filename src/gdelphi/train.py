@@ -21,6 +21,7 @@ from accelerate import Accelerator
 from threadpoolctl import threadpool_limits
 
 from gdelphi.batches import Batch
+from gdelphi.board import Board, summary_writer
 from gdelphi.checkpoint import CheckpointFolder, TrainingError
 from gdelphi.config import Settings
 from gdelphi.config_train import TrainSettings
@@ -85,9 +86,17 @@ class Trained:
 
 
 def train(
-    settings: Settings, out: Path, *, resume: bool = True, progress: Progress | None = None
+    settings: Settings,
+    out: Path,
+    *,
+    resume: bool = True,
+    progress: Progress | None = None,
+    board: bool = False,
 ) -> Trained:
-    """Train a model into a folder; go on where an earlier run of the same settings and data was."""
+    """Train a model into a folder; go on where an earlier run of the same settings and data was.
+    With a board, its metrics are shown in TensorBoard too."""
+    if board:
+        summary_writer()  # before the long work
     accelerator = accelerator_for(settings.train)
     main = accelerator.is_main_process
     watching = progress if progress and main else Silent()
@@ -98,7 +107,8 @@ def train(
             with folder.alone() if main else nullcontext():
                 run = Run(ground, accelerator)
                 _begin(run, folder, resume=resume)
-                return _Driver(run, folder, watching).drive()
+                with Board(folder) if board and main else nullcontext():
+                    return _Driver(run, folder, watching).drive()
     finally:
         accelerator.end_training()
 

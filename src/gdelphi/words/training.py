@@ -9,6 +9,7 @@ device that `train.device` and `train.precision` say.
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from gdelphi import __version__
+from gdelphi.board import Board, summary_writer
 from gdelphi.checkpoint import CheckpointFolder, Record, Tensors, TrainingError
 from gdelphi.config_text import TextSettings
 from gdelphi.descent import (
@@ -153,16 +155,25 @@ Figures on validation A, on which the kept step was chosen:
 
 
 def train_task(
-    task: Task, out: Path, *, resume: bool = True, progress: TextProgress | None = None
+    task: Task,
+    out: Path,
+    *,
+    resume: bool = True,
+    progress: TextProgress | None = None,
+    board: bool = False,
 ) -> TextTrained:
-    """Train into a folder; go on where an earlier run of the same settings and data was."""
+    """Train into a folder; go on where an earlier run of the same settings and data was. With a
+    board, its metrics are shown in TensorBoard too."""
+    if board:
+        summary_writer()
     folder = TextFolder(out, task)
     accelerator = accelerator_for(task.ground.settings.train)
     try:
         with folder.alone(), own_random_numbers(accelerator.device):
             run = _Run(task, accelerator)
             _begin(run, folder, resume=resume)
-            return _drive(run, folder, progress or Silent())
+            with Board(folder) if board else nullcontext():
+                return _drive(run, folder, progress or Silent())
     finally:
         accelerator.end_training()
 
