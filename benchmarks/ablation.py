@@ -26,6 +26,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "no transport": {"transport_layers": 0},
     "no spare atoms": {"spare_atoms": False},
     "no energy score": {"energy_weight": 0.0},
+    "no log loss of atoms": {"atoms_weight": 0.0},
     "plain divergence, not its root": {"energy_root": False},
     "losses of futures teach all": {"futures_reach": True},
 }

@@ -7,12 +7,12 @@ from prefect import flow, get_run_logger
 from gdelphi_flows.artifacts import show_decision
 from gdelphi_flows.shared import Tasks, day_of, my_turn, settings_of, tell
 
-STEPS = 4
+STEPS = 5
 
 
 @flow(name="gdelphi-train", on_failure=[tell], on_crashed=[tell])
 def train(config: str | None = None, as_of: date | None = None, name: str | None = None) -> None:
-    """Embed, train, calibrate, promote. Training itself takes no turn: it only reads, and lasts."""
+    """Embed, train, names, calibrate, promote. Training takes no turn: it only reads, and lasts."""
     settings, log = settings_of(config), get_run_logger()
     from gdelphi import pipeline
     from gdelphi.represent import represent
@@ -23,6 +23,8 @@ def train(config: str | None = None, as_of: date | None = None, name: str | None
         do("embed", lambda: represent(settings))
     trained = do("train", lambda: pipeline.train_challenger(settings, folder))
     log.info(f"trained {trained.steps} steps into {folder}, score {trained.score:.5f}")
+    if settings.flows.namer:
+        do("names", lambda: pipeline.train_namer(settings))
     with my_turn(settings, f"calibration of {folder.name}"):
         do("calibrate", lambda: pipeline.calibrate_challenger(settings, folder))
         decided = do("promote", lambda: pipeline.decide(settings, folder, log.info))

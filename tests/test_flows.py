@@ -102,6 +102,7 @@ ingest(config=config)
 train(config=config, as_of=date(2021, 6, 1), name="challenger-a")
 backfill(date(2021, 3, 23), date(2021, 3, 23), config=config)
 backtest(config=config, every=9)
+said["namer"] = (settings.flows.models / "text-namer" / "model.safetensors").exists()
 shutil.rmtree(settings.ingest.archive)
 failed = daily(config=config, return_state=True)
 said["failed"] = [failed.name, failed.message]
@@ -148,6 +149,11 @@ def test_a_run_without_an_archive_fails_publishes_and_tells(
     assert stage.reports() == ["2021-03-23"], "made by the backfill, and again with its banner"
     page = (stage.folder / "reports" / "2021-03-23" / "report.json").read_text()
     assert json.loads(page)["stale"]
+
+
+def test_training_makes_a_namer_too(said: dict[str, Any]) -> None:
+    assert said["namer"]
+    assert "names" in said["retries"], "as a task of its own"
 
 
 def test_only_downloads_are_tried_again(said: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from gdelphi.pipeline import (
     decide,
     due_origins,
     train_challenger,
+    train_namer,
 )
 from gdelphi.promote import model_in_use
 from gdelphi.represent import represent
@@ -249,6 +250,21 @@ def test_a_challenger_is_trained_beside_the_model_in_use(stage: Stage) -> None:
     assert decided.action in ("promoted", "kept") and decided.compared is not None
     left = sorted(path.name for path in settings.flows.models.glob("challenger-*"))
     assert left == ["challenger-2021-05-03", "challenger-2021-05-04", "challenger-2021-06-01"]
+
+
+def test_a_namer_is_trained_where_none_fits_the_measures(stage: Stage) -> None:
+    settings = stage.settings
+    bring(settings)
+    represent(settings)
+    trained = train_namer(settings)
+    assert trained is not None
+    assert trained.folder == settings.flows.models / "text-namer"
+    assert trained.steps == 2
+    assert train_namer(settings) is None, "it fits, so there is nothing to do"
+    (trained.folder / "model.safetensors").write_bytes(b"damaged")
+    again = train_namer(settings)
+    assert again is not None
+    assert again.steps == 2
 
 
 def test_a_folder_that_cannot_be_trained_into_is_told_of(stage: Stage) -> None:

@@ -33,6 +33,9 @@ class FlowSettings(BaseModel):
     streams: str = Field("all", description="what the daily forecast is about: KE,UP, top50, all")
     daily: str = Field("30 11 * * *", description="cron of ingest, forecast, scores, report (UTC)")
     training: str = Field("0 1 * * 0", description="cron of training (UTC); empty: not scheduled")
+    namer: bool = Field(
+        True, description="train a namer for points too, once for a space: it may name futures"
+    )
     server: str | None = Field(
         None, description="URL of a Prefect server; unset, `gdelphi serve` starts one of its own"
     )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from gdelphi.checkpoint import TrainingError
+from gdelphi.clouds import measures_folder
 from gdelphi.config import Settings
 from gdelphi.desk import Desk
 from gdelphi.errors import GdelphiError
@@ -30,6 +31,8 @@ from gdelphi.forecasts import ForecastStore, forecasts_folder, model_fingerprint
 from gdelphi.issue import Issued, calibrate, issue
 from gdelphi.issue import Request as ForecastRequest
 from gdelphi.judge_forecasts import ForecastsScored, score_forecasts
+from gdelphi.name_choice import USUAL_NAMER
+from gdelphi.names import fitting_namer
 from gdelphi.promote import Decided, model_in_use, promote
 from gdelphi.report.make import (
     PAGE,
@@ -39,8 +42,11 @@ from gdelphi.report.make import (
     reports_folder,
 )
 from gdelphi.represent import Represented, represent
+from gdelphi.space import load_space
 from gdelphi.store import Store
 from gdelphi.train import Trained, train
+from gdelphi.words.tasks import make_task
+from gdelphi.words.training import TextTrained, train_task
 
 FURTHEST_BACK: Final = 14  # days of missed nights that a run makes up for
 CHALLENGER: Final = "challenger-"
@@ -307,6 +313,22 @@ def train_challenger(settings: Settings, folder: Path) -> Trained:
         if not (folder / "state").exists():
             raise
         return train(settings, folder, resume=False)
+
+
+def train_namer(settings: Settings) -> TextTrained | None:
+    """Train a namer for the points of these measures, where none is that fits: names that it gives
+    to futures are tried when a challenger is calibrated. None if there is nothing to do."""
+    space = load_space(measures_folder(settings) / "space")
+    folder = settings.flows.models / USUAL_NAMER
+    if space.settings.layout != "slots" or fitting_namer(folder, space):
+        return None
+    task = make_task(settings, "namer")
+    try:
+        return train_task(task, folder)
+    except TrainingError:
+        if not (folder / "state").exists():
+            raise
+        return train_task(task, folder, resume=False)
 
 
 def calibrate_challenger(settings: Settings, folder: Path) -> None:
