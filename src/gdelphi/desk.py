@@ -157,10 +157,12 @@ class Desk:
         return self.text if horizon == 1 else None
 
     def path(self, level: Level, horizon: int = 1) -> Path:
-        """Where what is published at a level is kept; with a text forecaster beside the other."""
+        """Where what is published at a level is kept; with a text forecaster beside the other, for
+        each of them apart."""
         further = f"-{horizon}" if horizon > 1 else ""
-        text = "-text" if self._text_at(horizon) else ""
-        return self.folder / f"published-{level}{further}{text}.json"
+        text = self._text_at(horizon)
+        with_text = f"-text-{text.model.weights[:8]}" if text else ""
+        return self.folder / f"published-{level}{further}{with_text}.json"
 
     def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
         """The members beside the baselines."""

@@ -7,9 +7,9 @@ import numpy as np
 from gdelphi.atoms import atom_rule, name_atoms
 from gdelphi.clouds import Coded
 from gdelphi.config import MeasureSettings
-from gdelphi.prediction import BriefAtom, Phrase, StreamFutures, call_atoms
-from gdelphi.quantise import quantise_adaptively
-from gdelphi.types import Measure
+from gdelphi.prediction import BriefAtom, StreamFutures
+from gdelphi.quantise import Quantisation, quantise_adaptively
+from gdelphi.types import IntArray, Measure
 
 BRIEF_POINTS: Final = 400  # atoms of all futures that the expected day is made from, at most
 
@@ -17,31 +17,41 @@ BRIEF_POINTS: Final = 400  # atoms of all futures that the expected day is made 
 class ExpectedDay(NamedTuple):
     """The few-atom summary of the mean of futures."""
 
+    atoms: Quantisation
+    """of the measure"""
     measure: Measure
-    drawn: tuple[Phrase, ...]
-    """of each atom the phrase of the atom of futures that stands for it"""
+    """the heaviest atoms of all futures"""
+    kept: IntArray
+    """which they are, among the atoms of futures one after the other"""
 
 
 def brief_of(futures: StreamFutures, measures: MeasureSettings) -> tuple[BriefAtom, ...]:
-    """The expected day in words. An atom of it is named where it lies, as those of futures are."""
-    (points, weights), drawn = expected_day(futures, measures)
-    called = call_atoms(futures.names, points, weights, drawn).phrases
-    return tuple(map(BriefAtom, called, weights.tolist(), drawn))
+    """The expected day in words; none if all futures are empty days."""
+    found = expected_day(futures, measures)
+    return () if found is None else named_day(found, futures)
 
 
-def expected_day(futures: StreamFutures, measures: MeasureSettings) -> ExpectedDay:
-    """The few-atom summary of the mean of the futures; no atoms if all are empty days."""
+def expected_day(futures: StreamFutures, measures: MeasureSettings) -> ExpectedDay | None:
+    """The few-atom summary of the mean of the futures; None if all are empty days."""
     of_futures = futures.tilted.weights * futures.exists
     masses = (of_futures[:, None] * futures.weights).ravel()
     kept = np.argsort(-masses, kind="stable")[:BRIEF_POINTS]
     kept = kept[masses[kept] > 0]
     if not len(kept):
-        return ExpectedDay(Measure(futures.points[0, :0], np.zeros(0)), ())
+        return None
     points = futures.points.reshape(len(masses), -1)[kept]
     measure = Measure(points, masses[kept] / masses[kept].sum())
-    found = quantise_adaptively(measure, atom_rule(measures))
-    named = futures.named.ravel()[kept]
-    codes = Coded(tuple(phrase.code for phrase in futures.phrases), named)
-    chosen = name_atoms(codes, measure, found)
-    drawn = tuple(futures.phrases[named[point]] for point in chosen)
-    return ExpectedDay(Measure(found.points, found.weights), drawn)
+    return ExpectedDay(quantise_adaptively(measure, atom_rule(measures)), measure, kept)
+
+
+def named_day(expected: ExpectedDay, futures: StreamFutures) -> tuple[BriefAtom, ...]:
+    """Each atom is called what the atom of futures is called that stands for it: one of the most
+    frequent event among those near it. Naming the mean itself, where no event need lie, was tried:
+    its words are more usual, and its events are right less often (docs/LOG.md)."""
+    atoms, measure, kept = expected
+    calls, named = futures.calls.ravel()[kept], futures.named.ravel()[kept]
+    codes = Coded(tuple(phrase.code for phrase in futures.called), calls)
+    return tuple(
+        BriefAtom(futures.called[calls[point]], float(weight), futures.phrases[named[point]])
+        for point, weight in zip(name_atoms(codes, measure, atoms), atoms.weights, strict=True)
+    )

@@ -8,6 +8,7 @@ be named, which lie where no observed one did.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gdelphi.desk import Desk, stream_futures
-from gdelphi.expected import expected_day
+from gdelphi.expected import expected_day, named_day
 from gdelphi.names import (
     NAMER_FOLDER,
     NAMINGS,
@@ -34,7 +35,7 @@ from gdelphi.space import place_of
 from gdelphi.types import FloatArray, IntArray, VectorArray
 from gdelphi.words.naming import Namer
 
-DAYS: Final = 20  # of validation B that are looked at, evenly spread
+DAYS: Final = 12  # of validation B that are looked at, evenly spread
 FUTURES: Final = 5  # of each stream whose words are compared
 USUAL_NAMER: Final = "text-namer"  # in the folder of models, where `gdelphi text train` puts it
 
@@ -133,12 +134,12 @@ class Comparison:
         for by in NAMINGS:
             names = self._book.at(place, end, by)
             called = some.called(names)
-            points, weights = expected.measure
-            brief = call_atoms(names, points, weights, expected.drawn)
+            brief = named_day(expected, replace(futures, names=names)) if expected else ()
+            weights = np.array([atom.weight for atom in brief])
             self._said[by].append(
                 _Said(
                     some.rouge(called.phrases, came, stream),
-                    matched_rouge(_text(brief.phrases, weights, stream), came),
+                    matched_rouge(_text([atom.phrase for atom in brief], weights, stream), came),
                     len(some.drawn),
                     sum(new != own for new, own in zip(called.phrases, some.drawn, strict=True)),
                     called.unreadable,

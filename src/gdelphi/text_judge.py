@@ -155,7 +155,7 @@ class TextJudge:
         stream = self._desk.streams[place]
         named = [text for text in written.texts if text.phrases]
         days = [measure_of(self._points, text, stream) for text in named]
-        texts = [self._of(text, stream) for text in written.texts[: self._most]]
+        texts = [self._of(text, stream) for text in named[: self._most]]
         likeliest = Speaker([self._of(written.likeliest, stream)], [])
         return {"text": Speaker(texts, days), "text brief": likeliest}
 
