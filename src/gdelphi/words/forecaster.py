@@ -10,7 +10,7 @@ its own texts.
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
@@ -90,7 +90,7 @@ class TextModel:
             if "language_model" in origin
             else T5Author(folder, self.said, origin, guided=guided)
         )
-        self._at = lru_cache(KEPT)(self._all)
+        self._about = lru_cache(KEPT * len(self.pack.facts.streams))(self._written)
 
     @cached_property
     def weights(self) -> str:
@@ -104,20 +104,22 @@ class TextModel:
         return found
 
     def at(self, origin: date) -> list[StreamTexts]:
-        """What is written at an origin about each stream of the pack; the last answers are kept."""
-        return self._at(origin)
+        """What is written at an origin about each stream of the pack."""
+        return [self.about(origin, stream) for stream in range(len(self.pack.facts.streams))]
 
-    def _all(self, origin: date) -> list[StreamTexts]:
+    def about(self, origin: date, stream: int) -> StreamTexts:
+        """What is written at an origin about one stream; the last answers are kept."""
+        return self._about(origin, stream)
+
+    def _written(self, origin: date, stream: int) -> StreamTexts:
         target = (origin - self.pack.first_day).days + 1
         if not self.author.context <= target <= self.pack.facts.days:
             raise ForecastError(
                 f"the text forecaster reads {self.author.context} days up to the origin {origin}, "
                 "and the measures do not have them"
             )
-        return [
-            self.write(stream, target, self._random(name, origin))
-            for stream, name in enumerate(self.pack.facts.streams)
-        ]
+        name = self.pack.facts.streams[stream]
+        return self.write(stream, target, self._random(name, origin))
 
     def _random(self, stream: str, origin: date) -> FloatArray:
         """Random numbers for each text and word: a function of seed, stream and day."""
@@ -143,15 +145,20 @@ class TextForecaster:
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         if horizon != 1:
             raise ForecastError("the text forecaster speaks of tomorrow only: horizon 1")
+        return self.tomorrow(history, origin, range(len(history.streams)))
+
+    def tomorrow(self, history: History, origin: date, streams: Iterable[int]) -> list[Forecast]:
+        """The same for some streams, by their places: a language model takes long for each."""
         level = level_of(history.codes)
         rates = self.reader.rates(history, origin)
         found = []
-        for stream, said in enumerate(self.model.at(origin)):
+        for stream in streams:
+            said = self.model.about(origin, stream)
             probabilities, shares = self.reader.probabilities(rates, stream, said.texts, level)
             found.append(
                 make_forecast(
                     Forecast(
-                        self.name, history.streams[stream], origin, horizon, history.codes,
+                        self.name, history.streams[stream], origin, 1, history.codes,
                         probabilities["occurs"], probabilities["headline"],
                         probabilities["surge"], shares.clip(0, 1),
                         np.full(len(shares), 1 / len(shares)),

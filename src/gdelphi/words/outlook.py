@@ -78,9 +78,9 @@ def text_outlook(
     last = ground.sequences.day(int(np.flatnonzero(ground.pack.present)[-1]))
     at = origin or last
     history = read_profiles(settings, "root", known, since=ground.pack.first_day, until=last)
-    forecasts = forecaster.forecast(history, at)
-    said = forecaster.model.at(at)
     chosen = [known.index(stream) for stream in streams] or range(min(STREAMS_SHOWN, len(known)))
+    forecasts = forecaster.tomorrow(history, at, chosen)
+    said = [forecaster.model.about(at, place) for place in chosen]
     missed, phrases = faults(said)
     return TextOutlook(
         at,
@@ -88,7 +88,7 @@ def text_outlook(
         number,
         missed,
         phrases,
-        tuple(_stream(said[place], forecasts[place]) for place in chosen),
+        tuple(map(_stream, said, forecasts)),
     )
 
 
