@@ -33,14 +33,20 @@ class BacktestBar(Bars):
             self._bars.update(self._task, description=what)
 
     def day_done(self, done: int, total: int) -> None:
+        self._days("judged", done, total)
+
+    def lesson_done(self, done: int, total: int) -> None:
+        self._days("asked about", done, total)
+
+    def _days(self, what: str, done: int, total: int) -> None:
+        amount = f"{done:,} of {total:,} days"
         if err.is_terminal and self._task is not None:
-            amount = f"{done:,} of {total:,} days"
             self._bars.update(
-                self._task, description="judging", completed=done, total=total, amount=amount
+                self._task, description=what, completed=done, total=total, amount=amount
             )
         elif done * LINES // total != self._said or done == total:
             self._said = done * LINES // total
-            err.print(f"judged {done:,} of {total:,} days", soft_wrap=True)
+            err.print(f"{what} {amount}", soft_wrap=True)
 
 
 # --- backtest -------------------------------------------------------------------------------------

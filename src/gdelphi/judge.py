@@ -65,6 +65,8 @@ class Progress(Protocol):
 
     def day_done(self, done: int, total: int) -> None: ...
 
+    def lesson_done(self, done: int, total: int) -> None: ...
+
 
 class Silent:
     """Says nothing."""
@@ -73,6 +75,9 @@ class Silent:
         pass
 
     def day_done(self, done: int, total: int) -> None:
+        pass
+
+    def lesson_done(self, done: int, total: int) -> None:
         pass
 
 
@@ -192,7 +197,7 @@ def _refit(
         progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
         asked = share(_Lessons(work, level), wanted, portion=1, processes=work.request.processes)
         for number, lesson in enumerate(asked):
-            progress.day_done(number + 1, len(wanted))
+            progress.lesson_done(number + 1, len(wanted))
             yield lesson
 
     schedule.folder.mkdir(parents=True, exist_ok=True)
