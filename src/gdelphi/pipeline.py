@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -306,13 +307,18 @@ def challenger_folder(settings: Settings, as_of: date, name: str | None = None) 
 
 
 def train_challenger(settings: Settings, folder: Path) -> Trained:
-    """Train into a folder: on from where a killed run was, or anew if its days are others."""
+    """Train into a folder."""
+    return _on_or_anew(partial(train, settings, folder), folder)
+
+
+def _on_or_anew(work: Callable[..., Result], folder: Path) -> Result:
+    """A training on from where a killed run was, or anew if its days are others."""
     try:
-        return train(settings, folder)
+        return work()
     except TrainingError:
         if not (folder / "state").exists():
             raise
-        return train(settings, folder, resume=False)
+        return work(resume=False)
 
 
 def train_namer(settings: Settings) -> TextTrained | None:
@@ -322,13 +328,7 @@ def train_namer(settings: Settings) -> TextTrained | None:
     folder = settings.flows.models / USUAL_NAMER
     if space.settings.layout != "slots" or fitting_namer(folder, space):
         return None
-    task = make_task(settings, "namer")
-    try:
-        return train_task(task, folder)
-    except TrainingError:
-        if not (folder / "state").exists():
-            raise
-        return train_task(task, folder, resume=False)
+    return _on_or_anew(partial(train_task, make_task(settings, "namer"), folder), folder)
 
 
 def calibrate_challenger(settings: Settings, folder: Path) -> None:
