@@ -10,6 +10,7 @@ from forecast_world import desk as _desk
 from gdelphi.desk import Desk
 from gdelphi.rouge import UNDEFINED, Rouge, Text
 from gdelphi.text_judge import FORMS, TextJudge
+from gdelphi.wording import text_of_day
 from gdelphi.words.text_rouge import joined, mean_rouge, published_rouge, recall_rouge
 from gdelphi.words.training import TextTrained
 from measured_world import day_at
@@ -94,6 +95,6 @@ def test_everybody_who_says_anything_is_scored(
 def test_somebody_who_repeats_the_day_that_comes_is_right(desk: Desk) -> None:
     """The oracle's nearest past day is a repeated day: its own text."""
     judge = TextJudge(desk, texts=3)
-    came = judge._text(60, 0)
+    came = text_of_day(desk.pack, 60, 0)
     speaker = judge._dreamt(0, 70, desk.history("root").shares[0, 60][None])
     assert speaker.texts[0].phrases == came.phrases and len(speaker.days) == 1

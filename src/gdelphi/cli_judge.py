@@ -16,6 +16,7 @@ from gdelphi.options import (
     ModelOption,
     StoreOption,
     WaitOption,
+    goes_on_from,
     model_folder,
     parse_day,
     settings_from,
@@ -115,7 +116,8 @@ def backtest_command(
             request = Request(
                 chosen, out, since, until, every, asked, allow_fitted, processes, refit
             )
-            summary = _until_interrupted(judge, settings, request, bar)
+            with goes_on_from("here"):
+                summary = judge(settings, request, bar)
     console_judge.show_backtest(summary, out, json=json)
 
 
@@ -145,14 +147,6 @@ def score_command(
 
     result = score_forecasts(settings, forecasts or forecasts_folder(settings), as_of=as_of)
     console_judge.show_scored(result, json=json)
-
-
-def _until_interrupted(work: Callable[..., Any], *given: Any) -> Any:
-    try:
-        return work(*given)
-    except KeyboardInterrupt:
-        typer.echo("gdelphi: interrupted; run it again to go on from here", err=True)
-        raise typer.Exit(130) from None
 
 
 COMMANDS: Final[dict[str, Callable[..., Any]]] = {

@@ -1,11 +1,10 @@
 """The commands of words: text data, text train, text forecast."""
 
 import os
-from collections.abc import Callable
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,6 +17,7 @@ from gdelphi.options import (
     ResumeOption,
     StoreOption,
     WaitOption,
+    goes_on_from,
     parse_day,
     settings_from,
 )
@@ -132,9 +132,8 @@ def train_command(
         from gdelphi.words.training import train_task
 
         task = make_task(settings, kind.value, bar.packed)
-        result = _until_interrupted(
-            train_task, task, folder, resume=resume, progress=bar, board=tensorboard
-        )
+        with goes_on_from("its last state"):
+            result = train_task(task, folder, resume=resume, progress=bar, board=tensorboard)
     console_text.show_trained(result, json=json)
 
 
@@ -175,11 +174,3 @@ def forecast_command(
             settings, model, origin, names, number=futures, seed=seed, on_packed=bar.packed
         )
     console_text.show_outlook(result, shown, json=json)
-
-
-def _until_interrupted(work: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    try:
-        return work(*given, **options)
-    except KeyboardInterrupt:
-        typer.echo("gdelphi: interrupted; run it again to go on from its last state", err=True)
-        raise typer.Exit(130) from None

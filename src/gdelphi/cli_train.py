@@ -17,6 +17,7 @@ from gdelphi.options import (
     ResumeOption,
     StoreOption,
     WaitOption,
+    goes_on_from,
     settings_from,
 )
 
@@ -78,21 +79,12 @@ def train_command(
         if dry_run:
             rehearsal = rehearse(settings, bar)
         else:
-            result = _until_interrupted(
-                train, settings, out, resume=resume, progress=bar, board=tensorboard
-            )
+            with goes_on_from("its last state"):
+                result = train(settings, out, resume=resume, progress=bar, board=tensorboard)
     if dry_run:
         console_train.show_rehearsal(rehearsal, json=json)
     elif result.main:
         console_train.show_trained(result, json=json)
-
-
-def _until_interrupted(work: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    try:
-        return work(*given, **options)
-    except KeyboardInterrupt:
-        typer.echo("gdelphi: interrupted; run it again to go on from its last state", err=True)
-        raise typer.Exit(130) from None
 
 
 COMMANDS: Final[dict[str, Callable[..., Any]]] = {"train": train_command}

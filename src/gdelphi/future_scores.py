@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,14 +42,12 @@ from gdelphi.ot import (
     sinkhorn_divergence,
     sliced_embedding,
 )
-from gdelphi.phrases import sentence
-from gdelphi.prediction import Phrase, StreamFutures
-from gdelphi.profiles import WORLD
+from gdelphi.prediction import StreamFutures
 from gdelphi.rouge import UNDEFINED, Rouge, Text, expected_rouge, matched_rouge
 from gdelphi.space import Points
 from gdelphi.types import FloatArray, IntArray, Measure
+from gdelphi.wording import in_words, normalised, text_of_brief, text_of_day, text_of_written
 from gdelphi.words.forecaster import StreamTexts
-from gdelphi.words.language import DayText
 from gdelphi.words.measures import measure_of
 
 TRANSPORTED: Final = "transported"
@@ -123,7 +121,7 @@ class FutureJudge:
     def __init__(self, desk: Desk, *, text: bool, seed: int = 0) -> None:
         self._desk, self._pack = desk, desk.pack
         self._text, self._seed = text, seed
-        self._day_text = lru_cache(2**15)(self._text_of_day)
+        self._day_text = lru_cache(2**15)(partial(text_of_day, desk.pack))
         starts = desk.pack.atom_columns()[2]
         each = desk.pack.facts.variants + 1
         sizes = np.diff(starts)[::each].reshape(desk.pack.shape)
@@ -218,32 +216,29 @@ class FutureJudge:
 
     def _written(self, written: StreamTexts, came: Text, stream: str) -> dict[str, Rouge]:
         """Of texts as they were written, and of the one of the likeliest words."""
-        members = [_text(each, stream) for each in written.texts if each.phrases][:TEXTS]
+        members = [text_of_written(each, stream) for each in written.texts if each.phrases][:TEXTS]
         equal = np.full(len(members), 1 / max(len(members), 1))
         return {
             WRITTEN: expected_rouge(members, equal, came) if members else UNDEFINED,
-            LIKELIEST: matched_rouge(_text(written.likeliest, stream), came),
+            LIKELIEST: matched_rouge(text_of_written(written.likeliest, stream), came),
         }
 
     def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
         came = self._day_text(end + 1, place)
         stream = self._desk.streams[place]
-        said = [_said(phrase, stream) for phrase in futures.called]
+        said = in_words(futures.called, stream)
         members, weights = [], []
         for number, masses in enumerate(futures.weights[:TEXTS]):
             kept = masses > 0
             if kept.any():
                 names = [said[phrase] for phrase in futures.calls[number][kept]]
-                members.append(Text(names, _normalised(masses[kept])))
+                members.append(Text(names, normalised(masses[kept])))
                 weights.append(futures.tilted.weights[number])
         brief = brief_of(futures, self._desk.settings.measures)
-        shown = Text(
-            [_said(atom.phrase, stream) for atom in brief],
-            _normalised(np.array([atom.weight for atom in brief])),
-        )
+        shown = text_of_brief(brief, stream)
         given = np.array(weights)
         return {
-            TILTED: expected_rouge(members, _normalised(given), came) if any(given) else UNDEFINED,
+            TILTED: expected_rouge(members, normalised(given), came) if any(given) else UNDEFINED,
             BRIEF: matched_rouge(shown, came),
             RANDOM_DAYS: self._random_texts(place, end, came),
         }
@@ -257,22 +252,6 @@ class FutureJudge:
         days = self._random(place, end, 1).choice(there, size=number, replace=False)
         texts = [self._day_text(int(day), place) for day in days]
         return expected_rouge(texts, np.full(number, 1 / number), came)
-
-    def _text_of_day(self, day: int, place: int) -> Text:
-        phrases = zip(*self._pack.atom_phrases(day, place), strict=True)
-        stream = self._desk.streams[place]
-        named = [_said(Phrase(*phrase), stream) for phrase in phrases]
-        return Text(named, _normalised(self._pack.atoms(day, place).weights))
-
-
-def _text(day: DayText, stream: str) -> Text:
-    """What was written, as ROUGE compares it."""
-    named = [_said(Phrase(each.actor1, each.code, each.actor2), stream) for each in day.phrases]
-    return Text(named, _normalised(np.array([each.weight for each in day.phrases])))
-
-
-def _said(phrase: Phrase, stream: str) -> str:
-    return sentence(*phrase, None if stream == WORLD else stream)
 
 
 # --- ensembles ------------------------------------------------------------------------------------
@@ -309,7 +288,7 @@ def _batch(
     places = [*range(len(came)), *range(after, total)]
     for place, each in zip(places, listed, strict=True):
         all_points[place, : len(each.weights)] = each.points
-        all_weights[place, : len(each.weights)] = _normalised(each.weights)
+        all_weights[place, : len(each.weights)] = normalised(each.weights)
     return Measures(torch.from_numpy(all_points), torch.from_numpy(all_weights))
 
 
@@ -322,7 +301,7 @@ def _ensembles(
     found = {}
     if number:
         found[TRANSPORTED] = _Ensemble(moved, np.full(number, 1 / number))
-        found[TILTED] = _Ensemble(moved, _normalised(futures.tilted.weights[kept]))
+        found[TILTED] = _Ensemble(moved, normalised(futures.tilted.weights[kept]))
     for name, days in past.items():
         if len(days):
             rows = 1 + number + np.searchsorted(distinct, days)
@@ -366,8 +345,3 @@ def _distances(measures: Measures) -> FloatArray:
         root_divergence(sinkhorn_divergence(Measures(points, weights), outcome)).double().numpy()
     )
     return found
-
-
-def _normalised(weights: FloatArray) -> FloatArray:
-    found: FloatArray = np.asarray(weights, dtype=np.float64)
-    return found / found.sum() if len(found) else found

@@ -28,11 +28,10 @@ from gdelphi.names import (
     forget_names,
     keep_names,
 )
-from gdelphi.phrases import sentence
 from gdelphi.prediction import Called, Names, Naming, Phrase, StreamFutures, call_atoms
 from gdelphi.rouge import Rouge, Text, expected_rouge, matched_rouge
-from gdelphi.space import place_of
 from gdelphi.types import FloatArray, IntArray, VectorArray
+from gdelphi.wording import text_of, text_of_brief, text_of_day
 from gdelphi.words.naming import Namer
 
 DAYS: Final = 12  # of validation B that are looked at, evenly spread
@@ -122,7 +121,7 @@ class Comparison:
         published = desk.publisher("root").forecast(roots, origin)
         sampled = desk.sampler.at(origin)
         for place, said in enumerate(published):
-            came = text_of_day(desk, end + 1, place)
+            came = text_of_day(desk.pack, end + 1, place)
             if came.phrases:
                 futures = stream_futures(desk, sampled, place, roots, said.occurs)
                 self._compare(futures, came, place, end)
@@ -135,11 +134,10 @@ class Comparison:
             names = self._book.at(place, end, by)
             called = some.called(names)
             brief = named_day(expected, replace(futures, names=names)) if expected else ()
-            weights = np.array([atom.weight for atom in brief])
             self._said[by].append(
                 _Said(
                     some.rouge(called.phrases, came, stream),
-                    matched_rouge(_text([atom.phrase for atom in brief], weights, stream), came),
+                    matched_rouge(text_of_brief(brief, stream), came),
                     len(some.drawn),
                     sum(new != own for new, own in zip(called.phrases, some.drawn, strict=True)),
                     called.unreadable,
@@ -178,21 +176,10 @@ class _Atoms(NamedTuple):
         for number in np.unique(self.future):
             own = np.flatnonzero(self.future == number)
             named = [phrases[place] for place in own.tolist()]
-            texts.append(_text(named, self.weights[own], stream))
+            texts.append(text_of(named, self.weights[own], stream))
         if not texts:
             return Rouge(0.0, 0.0, 0.0)
         return expected_rouge(texts, np.full(len(texts), 1 / len(texts)), came)
-
-
-def text_of_day(desk: Desk, day: int, place: int) -> Text:
-    """A stream's own text of a day, by their positions in the pack."""
-    phrases = [Phrase(*each) for each in zip(*desk.pack.atom_phrases(day, place), strict=True)]
-    return _text(phrases, desk.pack.atoms(day, place).weights, desk.streams[place])
-
-
-def _text(phrases: Sequence[Phrase], weights: FloatArray, stream: str) -> Text:
-    named = [sentence(*phrase, place_of(stream)) for phrase in phrases]
-    return Text(named, weights / weights.sum() if len(weights) else weights)
 
 
 def _score(said: Sequence[_Said]) -> NameScore:

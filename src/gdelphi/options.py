@@ -1,5 +1,7 @@
 """What the commands of the command line share: options, and settings from them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -79,3 +81,13 @@ def model_folder(settings: Settings, given: Path | None) -> Path:
             "into use, --model names another"
         )
     return current
+
+
+@contextmanager
+def goes_on_from(where: str) -> Iterator[None]:
+    """Around long work that can go on: stopped by hand, it says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"gdelphi: interrupted; run it again to go on from {where}", err=True)
+        raise typer.Exit(130) from None

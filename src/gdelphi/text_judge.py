@@ -29,15 +29,21 @@ from gdelphi.desk import Desk, stream_futures
 from gdelphi.embed import open_cache
 from gdelphi.expected import brief_of
 from gdelphi.ot import Measures, energy_score, sliced_embedding
-from gdelphi.phrases import sentence
 from gdelphi.prediction import StreamFutures
 from gdelphi.profiles import shares_of
 from gdelphi.quantise import quantise_adaptively
 from gdelphi.rouge import Rouge, Text, matched_rouge
-from gdelphi.space import Points, place_of
+from gdelphi.space import Points
 from gdelphi.types import FloatArray, Forecaster, IntArray, Measure
+from gdelphi.wording import (
+    in_words,
+    normalised,
+    text_of,
+    text_of_brief,
+    text_of_day,
+    text_of_written,
+)
 from gdelphi.words.forecaster import StreamTexts
-from gdelphi.words.language import DayText
 from gdelphi.words.measures import measure_of
 from gdelphi.words.text_rouge import mean_rouge, published_rouge, recall_rouge
 
@@ -90,7 +96,7 @@ class TextJudge:
         dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
         found: list[TextScore] = []
         for place, said in enumerate(published):
-            came = self._text(end + 1, place)
+            came = text_of_day(self._pack, end + 1, place)
             if not came.phrases:
                 continue
             futures = stream_futures(self._desk, sampled, place, roots, said.occurs)
@@ -103,7 +109,7 @@ class TextJudge:
         return found
 
     def _score(self, place: int, end: int, name: str, speaker: Speaker) -> TextScore:
-        came = self._text(end + 1, place)
+        came = text_of_day(self._pack, end + 1, place)
         nothing = Text([], np.zeros(0))
         rouge = {
             form: mean_rouge([score(text, came) for text in speaker.texts or [nothing]])
@@ -127,36 +133,33 @@ class TextJudge:
         drawn = random.choice(there, size=100).tolist()
         return {
             "random days": self._days(place, drawn),
-            "yesterday": Speaker([self._text(there[-1], place)], []),
+            "yesterday": Speaker([text_of_day(self._pack, there[-1], place)], []),
             "usual day": Speaker([self._usual(place, there)], []),
         }
 
     def _days(self, place: int, days: Sequence[int]) -> Speaker:
-        texts = [self._text(day, place) for day in days[: self._most]]
+        texts = [text_of_day(self._pack, day, place) for day in days[: self._most]]
         return Speaker(texts, [self._pack.atoms(day, place) for day in days])
 
     def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
         stream = self._desk.streams[place]
-        called = [self._named(stream, *phrase) for phrase in futures.called]
+        called = in_words(futures.called, stream)
         texts, days = [], []
         for number in np.flatnonzero(futures.exists).tolist():
             kept = futures.weights[number] > 0
-            weights = _normalised(futures.weights[number][kept])
+            weights = normalised(futures.weights[number][kept])
             texts.append(Text([called[at] for at in futures.calls[number][kept]], weights))
             days.append(Measure(futures.points[number][kept], weights))
         brief = brief_of(futures, self._desk.settings.measures)
-        shown = Text(
-            [self._named(stream, *atom.phrase) for atom in brief],
-            _normalised(np.array([atom.weight for atom in brief])),
-        )
+        shown = text_of_brief(brief, stream)
         return {"futures": Speaker(texts[: self._most], days), "brief": Speaker([shown], [])}
 
     def _written(self, place: int, written: StreamTexts) -> dict[str, Speaker]:
         stream = self._desk.streams[place]
         named = [text for text in written.texts if text.phrases]
         days = [measure_of(self._points, text, stream) for text in named]
-        texts = [self._of(text, stream) for text in named[: self._most]]
-        likeliest = Speaker([self._of(written.likeliest, stream)], [])
+        texts = [text_of_written(text, stream) for text in named[: self._most]]
+        likeliest = Speaker([text_of_written(written.likeliest, stream)], [])
         return {"text": Speaker(texts, days), "text brief": likeliest}
 
     def _dreamt(self, place: int, end: int, shares: FloatArray) -> Speaker:
@@ -172,12 +175,6 @@ class TextJudge:
 
     # Words.
 
-    def _text(self, day: int, place: int) -> Text:
-        phrases = zip(*self._pack.atom_phrases(day, place), strict=True)
-        stream = self._desk.streams[place]
-        named = [self._named(stream, *phrase) for phrase in phrases]
-        return Text(named, _normalised(self._pack.atoms(day, place).weights))
-
     def _usual(self, place: int, days: Sequence[int]) -> Text:
         """The few-atom summary of many days, named by the phrases of their atoms."""
         measures = [self._pack.atoms(day, place) for day in days]
@@ -189,21 +186,12 @@ class TextJudge:
         masses = np.concatenate([each.weights for each in measures])
         kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
         points = np.concatenate([each.points for each in measures])[kept]
-        measure = Measure(points, _normalised(masses[kept]))
+        measure = Measure(points, normalised(masses[kept]))
         found = quantise_adaptively(measure, atom_rule(self._desk.settings.measures))
         codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
         chosen = name_atoms(codes, measure, found)
         stream = self._desk.streams[place]
-        named = [self._named(stream, *phrases[kept[at]]) for at in chosen]
-        return Text(named, _normalised(found.weights))
-
-    def _of(self, text: DayText, stream: str) -> Text:
-        named = [self._named(stream, x.actor1, x.code, x.actor2) for x in text.phrases]
-        return Text(named, _normalised(np.array([x.weight for x in text.phrases])))
-
-    @staticmethod
-    def _named(stream: str, actor1: str, code: str, actor2: str) -> str:
-        return sentence(actor1, code, actor2, place_of(stream))
+        return text_of((phrases[kept[at]] for at in chosen), found.weights, stream)
 
 
 def _energy(came: Measure, days: Sequence[Measure]) -> float:
@@ -214,14 +202,9 @@ def _energy(came: Measure, days: Sequence[Measure]) -> float:
     weights = np.zeros((len(listed), size))
     for row, each in enumerate(listed):
         points[row, : len(each.weights)] = each.points
-        weights[row, : len(each.weights)] = _normalised(each.weights)
+        weights[row, : len(each.weights)] = normalised(each.weights)
     vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
     between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
     to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)
     equal = torch.full((len(days),), 1 / len(days), dtype=torch.float64)
     return float(energy_score(to_outcome, between, weights=equal, fair=True))
-
-
-def _normalised(weights: FloatArray) -> FloatArray:
-    found: FloatArray = np.asarray(weights, dtype=np.float64)
-    return found / found.sum() if len(found) else found
