@@ -74,8 +74,7 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "text.log_every": "7", "text.seed": "7", "text.width": "8", "text.inner": "7",
         "text.layers": "7", "text.heads": "2", "text.dropout": "0.7", "text.whole_days": "7",
         "text.fewest": "7", "text.most_words": "700", "text.made_actors": "7",
-        "text.pretrained": "t5", "text.language_model": "lm.gguf", "text.lora_rank": "7",
-        "text.language_days": "7", "text.namer_steps": "7",
+        "text.pretrained": "t5", "text.namer_steps": "7",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from causal_world import small_language_model
 from forecast_world import desk as _desk
 from gdelphi.cli_text import app
 from gdelphi.config import Settings
@@ -18,7 +17,6 @@ from gdelphi.errors import GdelphiError
 from gdelphi.judge import Request, judge
 from gdelphi.judge_day import Asked
 from gdelphi.types import ForecastError
-from gdelphi.words.learning import TextGround
 from gdelphi.words.training import TextTrained
 from measured_world import day_at
 from training_world import variables
@@ -32,7 +30,7 @@ desk = _desk
 def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Result:
     for name, value in variables(settings).items():
         monkeypatch.setenv(name, value)
-    for name, value in settings.text.model_dump(exclude={"pretrained", "language_model"}).items():
+    for name, value in settings.text.model_dump(exclude={"pretrained"}).items():
         monkeypatch.setenv(f"GDELPHI_TEXT_{name.upper()}", str(value))
     return CliRunner().invoke(app, [str(word) for word in words])
 
@@ -67,29 +65,6 @@ def test_train_and_forecast(
     asked = run(settings, monkeypatch, "forecast", "--model", out, "--futures", 2, "--json")
     found = json.loads(asked.stdout)
     assert len(found["streams"]) == 4 and len(found["streams"][0]["written"]) == 2
-
-
-def test_train_and_forecast_from_a_language_model(
-    settings: Settings, ground: TextGround, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    base = small_language_model(tmp_path / "base", ground)
-    words = ("train", "--steps", 3, "--language-model", base, "--out")
-    result = run(settings, monkeypatch, *words, tmp_path / "m")
-    assert result.exit_code == 0, result.output
-    assert "were trained" in result.stdout
-    said = run(
-        settings, monkeypatch, "forecast", "--model", tmp_path / "m", "--futures", 2, "--json"
-    )
-    assert said.exit_code == 0, said.output
-    found = json.loads(said.stdout)
-    assert len(found["streams"]) == 4 and found["faults"] > 0
-    namer = run(settings, monkeypatch, *words, tmp_path / "n", "--kind", "namer", "--json")
-    assert json.loads(namer.stdout)["steps"] == 3
-    gone = run(
-        settings, monkeypatch, "train", "--language-model", tmp_path / "no", "--out", tmp_path / "x"
-    ).exception
-    assert isinstance(gone, GdelphiError) and "there is no" in str(gone)
-    assert "\n" not in str(gone)
 
 
 def test_errors_say_what_is_wrong(

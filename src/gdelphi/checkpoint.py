@@ -32,7 +32,7 @@ from gdelphi.model import MeasureConfig, MeasureModel
 from gdelphi.space import Space, load_space
 
 FORMAT: Final = 1
-FREE: Final = ("train.log_every", "train.save_every", "train.device", "language_model.path")
+FREE: Final = ("train.log_every", "train.save_every", "train.device")
 """settings that may be others when a run goes on"""
 Tensors = dict[str, Tensor]
 

@@ -99,13 +99,6 @@ def train_command(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps, at most [2500; namer 5000].")
     ] = None,
-    language_model: Annotated[
-        Path | None,
-        typer.Option(
-            "--language-model",
-            help="GGUF file or folder of a causal language model to train from [none: a new T5].",
-        ),
-    ] = None,
     seed: ModelSeedOption = None,
     resume: ResumeOption = True,
     tensorboard: BoardOption = False,
@@ -117,13 +110,11 @@ def train_command(
     """Train the text forecaster, or the namer.
 
     Needs `gdelphi embed` first. Stops when validation A no longer improves, and keeps the best. Run
-    again, it goes on from its last state; killed or not, it ends with the same model. From a
-    language model (needs the extra `lm`) only what is added to it is trained and saved.
+    again, it goes on from its last state; killed or not, it ends with the same model.
     """
     named = "text__steps" if kind is Kind.forecaster else "text__namer_steps"
     settings = settings_from(
-        config, store=store, store_wait_seconds=wait, text__seed=seed,
-        text__language_model=language_model, **{named: steps},
+        config, store=store, store_wait_seconds=wait, text__seed=seed, **{named: steps}
     ).settings  # fmt: skip
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see `gdelphi train`
     folder = out or Path("models") / f"text-{kind.value}"

@@ -44,7 +44,7 @@ GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
 
 PATHS = (
     "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
-    "report.backtest", "flows.models", "text.pretrained", "text.language_model",
+    "report.backtest", "flows.models", "text.pretrained",
 )  # fmt: skip
 
 MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]

@@ -13,11 +13,7 @@ class TextSettings(BaseModel):
 
     steps: int = Field(2500, ge=1, description="steps of the forecaster, at most")
     namer_steps: int = Field(5000, ge=1, description="steps of the namer, at most")
-    batch: int = Field(
-        16,
-        ge=1,
-        description="sequences of a step; of the namer 4 times as many, with a language model 1/8",
-    )
+    batch: int = Field(16, ge=1, description="sequences of a step; of the namer 4 times as many")
     learning_rate: float = Field(3e-3, gt=0, description="of AdamW, at its highest")
     warm_up: int = Field(50, ge=0, description="steps in which the learning rate rises")
     weight_decay: float = Field(0.05, ge=0, description="of matrices; norms have none")
@@ -45,14 +41,6 @@ class TextSettings(BaseModel):
     pretrained: Path | None = Field(
         None, description="folder of a pretrained T5, in place of a new one of these sizes"
     )
-    language_model: Path | None = Field(
-        None,
-        description="GGUF file or folder of a causal language model to train from, in place of T5",
-    )
-    lora_rank: int = Field(
-        8, ge=1, description="rank of the matrices that are added to a language model"
-    )
-    language_days: int = Field(5, ge=1, description="days that a language model is told")
 
     @model_validator(mode="after")
     def _share_width(self) -> Self:

@@ -91,15 +91,7 @@ class Desk:
         self.sequences = Sequences(self.pack, self.settings)
         self.sampler = Sampler(self._checkpoint, read_outlook(self.pack), number=number, seed=seed)
         self.text = (
-            None
-            if text is None
-            else text_forecaster(
-                text,
-                self.pack,
-                number=number,
-                seed=seed,
-                language_model=settings.text.language_model,
-            )
+            None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
         )
         self.names = NameBook(self.folder, self.pack, space, namer=namer)
         self._histories: dict[Level, Profiles] = {}

@@ -1,11 +1,10 @@
 """The text forecaster: daily texts in, a hundred texts of the next day out.
 
-An author reads a stream's last days and writes the next one, word by word, a hundred times: a T5 in
-the compact language (t5_author.py), or a pretrained language model in English (causal_author.py),
-whichever its folder holds. What it writes is read back into events (what is no phrase is counted),
-and from these come probabilities (reading.py); so it is a forecaster like all others, and its
-futures are measures like all others. It speaks of tomorrow only: beyond that it would have to read
-its own texts.
+A T5 reads a stream's last days and writes the next one, word by word, a hundred times, in the
+compact language (t5_author.py). What it writes is read back into events (what is no phrase is
+counted), and from these come probabilities (reading.py); so it is a forecaster like all others, and
+its futures are measures like all others. It speaks of tomorrow only: beyond that it would have to
+read its own texts.
 """
 
 import hashlib
@@ -15,14 +14,13 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gdelphi.checkpoint import TrainingError
 from gdelphi.pack import Pack
 from gdelphi.types import FloatArray, Forecast, ForecastError, History, make_forecast
-from gdelphi.words.causal_author import CausalAuthor
 from gdelphi.words.corpus import Descriptions, describe
 from gdelphi.words.language import DayText
 from gdelphi.words.model import read_training
@@ -49,22 +47,6 @@ class StreamTexts(NamedTuple):
         return sum(text.faults for text in self.texts)
 
 
-class Author(Protocol):
-    """Who writes the texts."""
-
-    @property
-    def context(self) -> int:
-        """Days that it reads."""
-
-    @property
-    def longest(self) -> int:
-        """Words, or pieces of words, that a text may have."""
-
-    def write(self, stream: int, target: int, uniform: FloatArray) -> list[tuple[str, DayText]]:
-        """A text of a stream's day, as it is written and as it is read, for each row of random
-        numbers [text, longest]; where these are no numbers, that of the likeliest words."""
-
-
 class TextModel:
     """A trained text forecaster at work on the days of a pack."""
 
@@ -76,20 +58,14 @@ class TextModel:
         number: int = 100,
         seed: int = 0,
         guided: bool = True,
-        language_model: Path | None = None,
     ) -> None:
-        """Guided, a T5 writes nothing that is no phrase; a language model always writes freely. Its
-        own weights are looked for in `language_model`, or where they were when it was trained."""
+        """Guided, it writes nothing that is no phrase."""
         self.folder, self.number, self.seed = folder, number, seed
         self.training = read_training(folder, KIND)
         self.said = pack if isinstance(pack, Descriptions) else describe(pack)
         self.pack = self.said.pack
         origin: dict[str, Any] = self.training["origin"]
-        self.author: Author = (
-            CausalAuthor(folder, self.said, origin, language_model)
-            if "language_model" in origin
-            else T5Author(folder, self.said, origin, guided=guided)
-        )
+        self.author = T5Author(folder, self.said, origin, guided=guided)
         self._about = lru_cache(KEPT * len(self.pack.facts.streams))(self._written)
 
     @cached_property
@@ -148,7 +124,7 @@ class TextForecaster:
         return self.tomorrow(history, origin, range(len(history.streams)))
 
     def tomorrow(self, history: History, origin: date, streams: Iterable[int]) -> list[Forecast]:
-        """The same for some streams, by their places: a language model takes long for each."""
+        """The same for some streams, by their places."""
         level = level_of(history.codes)
         rates = self.reader.rates(history, origin)
         found = []
@@ -174,10 +150,9 @@ def text_forecaster(
     *,
     number: int = 100,
     seed: int = 0,
-    language_model: Path | None = None,
 ) -> TextForecaster:
     """The forecaster of a trained text model, for histories of a pack's streams."""
-    model = TextModel(folder, pack, number=number, seed=seed, language_model=language_model)
+    model = TextModel(folder, pack, number=number, seed=seed)
     known = model.training["origin"]["space"]
     if known != pack.facts.space:
         raise TrainingError(

@@ -1,7 +1,7 @@
 """What the text forecaster learns from: random sequences of training days, next days as texts."""
 
 from dataclasses import asdict
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from gdelphi.words.corpus import IGNORED, Corpus, Descriptions, describe, learn_
 from gdelphi.words.forecaster import KIND
 from gdelphi.words.model import embed_source, t5_of, text_loss
 
-LANGUAGE_ONLY: Final = frozenset({"namer_steps", "language_model", "lora_rank", "language_days"})
 """settings that a training of T5 does not depend on"""
 
 
@@ -76,7 +75,7 @@ class ForecastTask:
     """Next day's text from the texts of the days before."""
 
     kind = KIND
-    unused = LANGUAGE_ONLY
+    unused = frozenset({"namer_steps"})
 
     def __init__(self, ground: TextGround) -> None:
         self.ground, self.settings = ground, ground.settings.text

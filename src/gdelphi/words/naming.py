@@ -95,19 +95,14 @@ class Namer:
         model.train(False)
 
     @classmethod
-    def load(cls, folder: Path, space: Space, *, language_model: Path | None = None) -> "Namer":
-        """The namer that a training has left; it names points of the space that it was made for.
-        The weights of a language model are looked for in `language_model`, or where they were."""
+    def load(cls, folder: Path, space: Space) -> "Namer":
+        """The namer that a training has left; it names points of the space that it was made for."""
         said = read_training(folder, KIND)["origin"]
         if said["space"] != space.fingerprint:
             raise TrainingError(
                 f"{folder} names points of the space {said['space']}, these are of "
                 f"{space.fingerprint}: train a namer on these measures"
             )
-        if "language_model" in said:
-            from gdelphi.words.causal_namer import load_namer  # it builds on this module
-
-            return load_namer(folder, said, blocks_of(space), language_model)
         vocabulary = Vocabulary.load(folder)
         model = naming_model(TextSettings(**said["text"]), len(vocabulary), blocks_of(space))
         load_weights(model, folder)

@@ -23,7 +23,7 @@ from gdelphi.space import Points
 from gdelphi.types import FloatArray, IntArray, VectorArray
 from gdelphi.words.corpus import IGNORED
 from gdelphi.words.language import SPECIAL
-from gdelphi.words.learning import LANGUAGE_ONLY, TextGround
+from gdelphi.words.learning import TextGround
 from gdelphi.words.model import text_loss
 from gdelphi.words.naming import KIND, Key, Namer, agreement, blocks_of, naming_model
 from gdelphi.words.vocabulary import learn_vocabulary
@@ -103,7 +103,7 @@ class NamingTask:
     """Phrases from points."""
 
     kind = KIND
-    unused = LANGUAGE_ONLY
+    unused = frozenset({"namer_steps"})
     number_judged = 256  # held-out phrases that a training is judged on
 
     def __init__(self, ground: TextGround) -> None:

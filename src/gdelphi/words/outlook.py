@@ -66,9 +66,7 @@ def text_outlook(
     known = tuple(read_training(model, KIND)["origin"]["pack"]["streams"])
     only = settings.sequences.model_copy(update={"only": known})
     ground = text_ground(settings.model_copy(update={"sequences": only}), on_packed)
-    forecaster = text_forecaster(
-        model, ground.pack, number=number, seed=seed, language_model=settings.text.language_model
-    )
+    forecaster = text_forecaster(model, ground.pack, number=number, seed=seed)
     strange = [stream for stream in streams if stream not in known]
     if strange:
         raise ForecastError(
