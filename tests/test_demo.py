@@ -9,20 +9,43 @@ from gdelphi.config import load_settings
 from gdelphi.errors import GdelphiError
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("ten years of work")
-    with pytest.raises(GdelphiError, match=r"is not empty and not of a demo: .* --out"):
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"thesis.tex": "ten years of work"},
+        {"gdelphi.toml": "store = 'store.duckdb'", "archive/20250101.export.CSV.zip": "zip"},
+        {"gdelphi.toml": "", "archive/a.zip": "", "models/current/model.safetensors": "weights"},
+    ],
+)
+def test_a_folder_that_no_demo_made_is_left_alone(tmp_path: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(GdelphiError, match=r"not made by `gdelphi demo`.* --out"):
         demo.demo(tmp_path)
-    assert (tmp_path / "thesis.tex").read_text() == "ten years of work"
+    assert {name: (tmp_path / name).read_text() for name in files} == files
+    assert not (tmp_path / demo.MARKER).exists()
 
 
-def test_an_earlier_demo_makes_room(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    (folder / "archive").mkdir(parents=True)
-    (folder / demo.CONFIG).write_text("")
+def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / demo.MARKER).write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(GdelphiError, match="not made by"):
+        demo.demo(tmp_path / "link")
+
+
+def test_an_earlier_demo_makes_room_and_its_links_are_not_followed(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "demo", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    demo._clear(folder)
+    (folder / "archive").mkdir()
+    (folder / "linked").symlink_to(outside)
     (folder / "store.duckdb").write_text("old")
     demo._clear(folder)
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == [demo.MARKER]
+    assert (outside / "kept").read_text() == "kept"
 
 
 def test_its_settings_can_be_used_from_anywhere(tmp_path: Path) -> None:

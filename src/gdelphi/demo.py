@@ -35,6 +35,8 @@ FORECASTS: Final = 2  # the last origins: so that there is a yesterday
 EVERY: Final = 4  # days between two that the backtest judges
 FUTURES: Final = 50
 CONFIG: Final = "gdelphi.toml"
+MARKER: Final = ".gdelphi-demo"
+"""a file that says that a folder was made by a demo, and may be removed by the next"""
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,23 @@ def demo(folder: Path, *, seed: int = 7, on_step: Callable[[str], Any] = lambda 
 
 
 def _clear(folder: Path) -> None:
-    """An earlier demo makes room; anything else stays, and is an error."""
-    if (folder / CONFIG).exists() and (folder / "archive").is_dir():
-        shutil.rmtree(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise GdelphiError(f"{folder} is not empty and not of a demo: name another with --out")
+    """Remove an earlier demo. Only the marker tells one: a folder with settings and an archive may
+    be somebody's production. The marker stays, so that a demo killed here can be run again."""
+    marker = folder / MARKER
+    if marker.is_file() and not folder.is_symlink():
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != marker:
+                path.unlink()
+        return
+    if folder.is_symlink() or (folder.exists() and (folder.is_file() or any(folder.iterdir()))):
+        raise GdelphiError(
+            f"{folder} was not made by `gdelphi demo`: nothing in it was changed. Name another "
+            "folder with --out"
+        )
     folder.mkdir(parents=True, exist_ok=True)
+    marker.write_text("`gdelphi demo` made this folder, and empties it when it is run again.\n")
 
 
 def _settings(folder: Path, seed: int) -> Settings:
