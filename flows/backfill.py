@@ -9,11 +9,9 @@ from gdelphi_flows.shared import Tasks, my_turn, settings_of, tell
 
 
 @flow(name="gdelphi-backfill", on_failure=[tell], on_crashed=[tell])
-def backfill(
-    since: date, until: date, config: str | None = None, as_of: date | None = None
-) -> None:
+def backfill(since: date, until: date, as_of: date | None = None) -> None:
     """Ingest, embed, forecast, score and report from one day to another."""
-    settings, log = settings_of(config), get_run_logger()
+    settings, log = settings_of(), get_run_logger()
     steps = 3 + 2 * ((until - since).days + 1)
     with my_turn(settings, f"backfill from {since} to {until}"):
         from gdelphi import pipeline

@@ -11,7 +11,6 @@ from gdelphi_flows.shared import Tasks, day_of, settings_of, tell
 
 @flow(name="gdelphi-backtest", on_failure=[tell], on_crashed=[tell])
 def backtest(
-    config: str | None = None,
     as_of: date | None = None,
     model: str | None = None,
     since: date | None = None,
@@ -19,7 +18,7 @@ def backtest(
     every: int = 1,
 ) -> None:
     """Score all forecasters from one day to another; the model in use unless another is named."""
-    settings = settings_of(config)
+    settings = settings_of()
     from gdelphi.judge import Request, judge
     from gdelphi.promote import current_link
 

@@ -11,9 +11,9 @@ STEPS = 5
 
 
 @flow(name="gdelphi-daily", on_failure=[tell], on_crashed=[tell])
-def daily(config: str | None = None, as_of: date | None = None) -> None:
+def daily(as_of: date | None = None) -> None:
     """Everything that is due on a day; if a step fails, the run does, after all it could do."""
-    settings, log = settings_of(config), get_run_logger()
+    settings, log = settings_of(), get_run_logger()
     with my_turn(settings, f"daily run for {day_of(as_of)}"):
         from gdelphi import pipeline
 

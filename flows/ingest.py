@@ -12,9 +12,9 @@ from gdelphi_flows.shared import Tasks, my_turn, settings_of, tell
 
 
 @flow(name="gdelphi-ingest", on_failure=[tell], on_crashed=[tell])
-def ingest(config: str | None = None, as_of: date | None = None, since: date | None = None) -> None:
+def ingest(as_of: date | None = None, since: date | None = None) -> None:
     """Ingest up to a day; `since` reaches further back than the last day there."""
-    settings = settings_of(config)
+    settings = settings_of()
     with my_turn(settings, "ingest"):
         from gdelphi.pipeline import bring
 

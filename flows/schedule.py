@@ -26,9 +26,7 @@ AT_ONCE = 2  # runs: a training beside the daily one; more wait for their turn i
 POLL_SECONDS = 10
 
 
-def deployments(
-    settings: Settings, config: str | None, every: float | None = None
-) -> list[RunnerDeployment]:
+def deployments(settings: Settings, every: float | None = None) -> list[RunnerDeployment]:
     """All flows; the daily one and training with their times."""
     times = {daily: settings.flows.daily, train: settings.flows.training}
     found = []
@@ -39,7 +37,7 @@ def deployments(
         elif not every and times.get(each):
             given["cron"] = cron_of(times[each]).cron
         made: Any = each.to_deployment(
-            each.name.removeprefix("gdelphi-"), parameters={"config": config}, tags=["gdelphi"],
+            each.name.removeprefix("gdelphi-"), tags=["gdelphi"],
             entrypoint_type=EntrypointType.MODULE_PATH, **given,
         )  # fmt: skip
         found.append(made)
@@ -76,11 +74,10 @@ class Gentle(Runner):
 def main() -> None:
     """Serve until a signal comes."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--config")
     parser.add_argument("--every", type=float)
     given = parser.parse_args()
-    settings = settings_of(given.config)
-    made = deployments(settings, given.config, given.every)
+    settings = settings_of()
+    made = deployments(settings, given.every)
     for line in next_runs(settings, given.every):
         print(f"gdelphi: {line}", flush=True)  # noqa: T201
     query = POLL_SECONDS if not given.every else max(1, min(POLL_SECONDS, int(given.every / 3)))

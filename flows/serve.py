@@ -3,6 +3,7 @@
 Prefect's server within a process fires no schedules, so a server of its own is started unless the
 settings name one. This process imports neither Prefect nor the flows, it only watches the two:
 whatever they are doing, stopping means ending two groups of processes, and none is left behind.
+Server and flows share a secret (`access.py`), and the settings file is fixed here, for all runs.
 """
 
 import importlib
@@ -13,17 +14,18 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import httpx
 
-from gdelphi.config import Settings
+from gdelphi.config import ENV_CONFIG, Settings
 from gdelphi.errors import GdelphiError
 from gdelphi.notify import notify
+from gdelphi_flows import access
 from gdelphi_flows.processes import Child
 
 HOST: Final = "127.0.0.1"
@@ -45,8 +47,10 @@ def prefect_home(settings: Settings) -> Path:
     return settings.store.parent.resolve() / "prefect"
 
 
-def environment(settings: Settings, api: str | None) -> dict[str, str]:
-    """Variables that Prefect runs with."""
+def environment(
+    settings: Settings, api: str | None, config: Path | None = None, secret: str | None = None
+) -> dict[str, str]:
+    """Variables that Prefect and the flows run with; a server of our own knows a secret."""
     given = {
         "PREFECT_HOME": str(prefect_home(settings)),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -56,6 +60,10 @@ def environment(settings: Settings, api: str | None) -> dict[str, str]:
     }
     if api:
         given["PREFECT_API_URL"] = api
+    if config:
+        given[ENV_CONFIG] = str(config.resolve())
+    if secret:
+        given |= access.protection(secret, _own_page(settings))
     return {**os.environ, **given}
 
 
@@ -75,15 +83,22 @@ def run_once(settings: Settings, name: str, config: Path | None) -> None:
     _require_prefect()
     if name not in ONCE:
         raise ServeError(f"no flow {name!r} to run once: there are {', '.join(ONCE)}")
-    serving = _own_api(settings)
-    api = configured_server(settings) or (serving if _healthy(serving) else None)
-    os.environ.update(environment(settings, api))
+    api, secret = configured_server(settings), None
+    if not api:
+        api, secret = _running(settings)
+    os.environ.update(environment(settings, api, config, secret))
     module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
-    getattr(module, name)(config=_plain(config))
+    getattr(module, name)()
 
 
-def _plain(config: Path | None) -> str | None:
-    return str(config.resolve()) if config else None
+def _running(settings: Settings) -> tuple[str | None, str]:
+    """The server that is being served and its secret; if there is none, one for Prefect's own."""
+    home, api = prefect_home(settings), _own_api(settings)
+    secret = access.secret_in_force(home)
+    if secret and _answers(api, {os.getuid(), home.stat().st_uid}):
+        return api, secret
+    access.make_private(home)
+    return None, access.new_secret()
 
 
 def _require_prefect() -> None:
@@ -97,15 +112,20 @@ def _require_prefect() -> None:
 def serve(settings: Settings, config: Path | None, *, every: float | None, say: Say) -> None:
     """Fire schedules until a signal asks to stop."""
     _require_prefect()
-    given = configured_server(settings)
-    api = given or _own_api(settings)
-    variables = environment(settings, api)
-    prefect_home(settings).mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "gdelphi_flows.schedule"]
-    command += ["--config", str(config.resolve())] if config else []
-    command += ["--every", str(every)] if every else []
-    flows = Child("the process that runs flows", command, variables)
-    server = None if given else _server(settings, variables)
+    given, home, secret = configured_server(settings), prefect_home(settings), None
+    with ExitStack() as held:
+        if not given:
+            secret = held.enter_context(access.guarded(home))
+            say(f"the password for Prefect's page is in {access.auth_file(home)}")
+        api = given or _own_api(settings)
+        variables = environment(settings, api, config, secret)
+        server = None if given else _server(settings, variables)
+        _look_after(settings, server, _flows(every, variables), api, say)
+    say("stopped")
+
+
+def _look_after(settings: Settings, server: Child | None, flows: Child, api: str, say: Say) -> None:
+    """Until a signal comes; nothing is left behind."""
     with _until_signal() as stop:
         try:
             _watch([each for each in (server, flows) if each], api, stop, say)
@@ -117,11 +137,20 @@ def serve(settings: Settings, config: Path | None, *, every: float | None, say: 
             flows.stop()
             if server:
                 server.stop()
-    say("stopped")
+
+
+def _own_page(settings: Settings) -> str:
+    return f"http://{HOST}:{settings.flows.port}"
 
 
 def _own_api(settings: Settings) -> str:
-    return f"http://{HOST}:{settings.flows.port}/api"
+    return f"{_own_page(settings)}/api"
+
+
+def _flows(every: float | None, variables: dict[str, str]) -> Child:
+    command = [sys.executable, "-m", "gdelphi_flows.schedule"]
+    command += ["--every", str(every)] if every else []
+    return Child("the process that runs flows", command, variables)
 
 
 def _server(settings: Settings, variables: dict[str, str]) -> Child:
@@ -176,7 +205,8 @@ def _watch(children: list[Child], api: str, stop: threading.Event, say: Say) -> 
                 stop.wait(_pause(failures[child.name]))
             child.start()
             if child.log:
-                _await(child, api, stop)
+                if not _await(child, api, stop):
+                    break  # without a server the others have nobody to talk to
                 say(f"Prefect's page is at {api.removesuffix('/api')}")
         stop.wait(LOOK_SECONDS)
 
@@ -192,20 +222,26 @@ def _give_up(child: Child, failures: int, code: int | None) -> None:
         raise ServeError(f"{child.name} has failed {failures} times, the last with {code}{told}")
 
 
-def _await(server: Child, api: str, stop: threading.Event) -> None:
-    """Until it answers; one that ends is left to whoever watches."""
+def _await(server: Child, api: str, stop: threading.Event) -> bool:
+    """Whether it has come to answer; one that ends is left to whoever watches."""
     limit = time.monotonic() + START_SECONDS
-    while not stop.is_set() and server.ended() is None and not _healthy(api):
+    while not stop.is_set() and server.ended() is None:
+        if _answers(api, {os.getuid()}):
+            return True
         if time.monotonic() > limit:
             raise ServeError(f"{server.name} does not answer after {START_SECONDS:.0f} seconds")
         stop.wait(LOOK_SECONDS)
+    return False
 
 
-def _healthy(api: str) -> bool:
+def _answers(api: str, users: Collection[int]) -> bool:
+    """Whether a server of ours does; a stranger who was quicker to take the port is not to learn
+    the secret, nor to say what is run."""
     try:
-        return httpx.get(f"{api}/health", timeout=5.0).is_success
+        healthy = httpx.get(f"{api}/health", timeout=5.0).is_success  # asks for no password
     except httpx.HTTPError:
         return False
+    return healthy and access.listened_to_by(httpx.URL(api).port or 0, users)
 
 
 def _last_line(log: Path | None) -> str:

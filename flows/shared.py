@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -23,9 +22,11 @@ WRITER: Final = "gdelphi-writer"  # tag of all tasks, for a limit on a server th
 Result = TypeVar("Result")
 
 
-def settings_of(config: str | None) -> Settings:
-    """The settings that a flow runs with; None: as the command line finds them."""
-    return load_settings(Path(config) if config else None).settings
+def settings_of() -> Settings:
+    """The settings that a flow runs with: those of the process that runs it, as the command line
+    finds them. Not a parameter: settings name commands, and whoever asks for a run may not choose.
+    """
+    return load_settings().settings
 
 
 def day_of(as_of: date | None) -> date:
@@ -72,7 +73,7 @@ def my_turn(settings: Settings, what: str) -> Any:
 
 def tell(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
     """The hook of a run that failed or crashed."""
-    settings = settings_of(flow_run.parameters.get("config"))
+    settings = settings_of()
     left = take_unended(settings) if state.is_crashed() else None
     said = " ".join(filter(None, (state.message, left)))
     notify(settings.flows, f"gdelphi: {flow.name} ({flow_run.name}) {state.name}: {said}")

@@ -11,9 +11,9 @@ STEPS = 5
 
 
 @flow(name="gdelphi-train", on_failure=[tell], on_crashed=[tell])
-def train(config: str | None = None, as_of: date | None = None, name: str | None = None) -> None:
+def train(as_of: date | None = None, name: str | None = None) -> None:
     """Embed, train, names, calibrate, promote. Training takes no turn: it only reads, and lasts."""
-    settings, log = settings_of(config), get_run_logger()
+    settings, log = settings_of(), get_run_logger()
     from gdelphi import pipeline
     from gdelphi.represent import represent
 

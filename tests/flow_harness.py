@@ -8,8 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+
+import httpx
 
 from gdelphi.clouds import measures_folder
 from gdelphi.config import Settings, load_settings
@@ -55,6 +58,24 @@ class Stage:
         found = (self.folder / "reports").glob("*-*-*/index.html")
         return sorted(path.parent.name for path in found)
 
+    @property
+    def page(self) -> str:
+        """Where Prefect's page is."""
+        return f"http://127.0.0.1:{self.settings.flows.port}"
+
+    @property
+    def secret(self) -> str:
+        """User and password of the server, as its file says them."""
+        return (self.folder / "prefect" / "auth").read_text().strip()
+
+    @cached_property
+    def api(self) -> httpx.Client:
+        """Somebody who may talk to the server: has the password, and a token against forgery."""
+        user, password = self.secret.split(":")
+        client = httpx.Client(base_url=f"{self.page}/api", auth=(user, password), timeout=60)
+        client.headers.update(token_for(client, "tests"))
+        return client
+
     def processes(self) -> list[int]:
         """Everything that lives and was started for this folder: its name is in the variables."""
         wanted = str(self.folder).encode()
@@ -67,6 +88,12 @@ class Stage:
             except OSError:  # it has ended meanwhile, or is not ours
                 continue
         return sorted(set(found) - {os.getpid()})
+
+
+def token_for(client: httpx.Client, name: str) -> dict[str, str]:
+    """Headers by which the server knows that a change is not asked for by another page."""
+    token = client.get("csrf-token", params={"client": name}).raise_for_status().json()["token"]
+    return {"Prefect-Csrf-Token": token, "Prefect-Csrf-Client": name}
 
 
 def write_lists(archive: Path) -> None:

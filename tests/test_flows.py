@@ -73,8 +73,11 @@ from pathlib import Path
 from gdelphi.config import load_settings
 config, said = sys.argv[1], {}
 settings = load_settings(Path(config)).settings
-from gdelphi_flows.serve import environment
-os.environ.update(environment(settings, None))
+from gdelphi_flows import serve
+api, secret = serve._running(settings)
+os.environ.update(serve.environment(settings, api, Path(config), secret))
+import httpx
+from prefect.server.api.server import SubprocessASGIServer
 from prefect.flows import load_flow_from_entrypoint
 from prefect.client.orchestration import get_client
 from gdelphi_flows import artifacts, shared
@@ -88,23 +91,35 @@ from gdelphi_flows.backtest import backtest
 def described(made):
     schedules = [each.schedule for each in made.schedules or []]
     times = [getattr(each, "cron", None) or each.interval.total_seconds() for each in schedules]
-    return [made.flow_name, made.entrypoint, made.parameters, times]
+    asked = sorted(made._parameter_openapi_schema.properties)
+    return [made.flow_name, made.entrypoint, made.parameters, asked, times]
 
-said["served"] = {each.name: described(each) for each in deployments(settings, config)}
-said["often"] = {each.name: described(each) for each in deployments(settings, config, 9.0)}
+def strangers():
+    url = f"{SubprocessASGIServer().api_url}/deployments/filter"
+    asks = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    answers = [
+        httpx.post(url, json={}), httpx.post(url, json={}, auth=("gdelphi", "wrong")),
+        httpx.get(url.replace("deployments/filter", "csrf-token?client=evil")),
+        httpx.options(url, headers=asks),
+    ]
+    return [[each.status_code, each.headers.get("access-control-allow-origin")] for each in answers]
+
+said["served"] = {each.name: described(each) for each in deployments(settings)}
+said["often"] = {each.name: described(each) for each in deployments(settings, 9.0)}
 said["next"] = next_runs(settings)
 said["loaded"] = {
     name: load_flow_from_entrypoint(f"gdelphi_flows.{module}.{name}").name
     for name, module in json.loads(sys.argv[2]).items()
 }
 shared.DELAYS[:] = [0.0, 0.0]
-ingest(config=config)
-train(config=config, as_of=date(2021, 6, 1), name="challenger-a")
-backfill(date(2021, 3, 23), date(2021, 3, 23), config=config)
-backtest(config=config, every=9)
+ingest()
+said["strangers"] = strangers()
+train(as_of=date(2021, 6, 1), name="challenger-a")
+backfill(date(2021, 3, 23), date(2021, 3, 23))
+backtest(every=9)
 said["namer"] = (settings.flows.models / "text-namer" / "model.safetensors").exists()
 shutil.rmtree(settings.ingest.archive)
-failed = daily(config=config, return_state=True)
+failed = daily(return_state=True)
 said["failed"] = [failed.name, failed.message]
 with get_client(sync_client=True) as client:
     runs = client.read_task_runs()
@@ -172,14 +187,20 @@ def test_training_leaves_a_decision_and_the_others_their_tables(
     assert list((stage.folder / "backtests").glob("*/summary.json"))
 
 
+def test_the_server_of_a_single_run_refuses_strangers(stage: Stage, said: dict[str, Any]) -> None:
+    assert said["strangers"] == [[403, None], [403, None], [401, None], [400, None]]
+    assert (stage.folder / "prefect").stat().st_mode & 0o777 == 0o700
+
+
 # --- deployments ----------------------------------------------------------------------------------
 
 
 def test_served_flows_have_the_times_of_the_settings(stage: Stage, said: dict[str, Any]) -> None:
     served, flows = said["served"], stage.settings.flows
     assert set(served) == set(FLOWS)
-    for name, (flow, entrypoint, parameters, times) in served.items():
-        assert flow == f"gdelphi-{name}" and parameters == {"config": str(stage.config)}
+    for name, (flow, entrypoint, parameters, asked, times) in served.items():
+        assert flow == f"gdelphi-{name}"
+        assert parameters == {} and "as_of" in asked and "config" not in asked
         assert entrypoint == f"gdelphi_flows.{FLOWS[name]}.{name}"
         wanted = {"daily": [flows.daily], "train": [flows.training]}.get(name, [])
         assert times == wanted
@@ -195,6 +216,10 @@ def test_the_same_flows_are_deployed_to_work_pools(said: dict[str, Any]) -> None
         name: entrypoint for name, (_, entrypoint, *_) in said["served"].items()
     }
     assert said["loaded"] == {name: f"gdelphi-{name}" for name in FLOWS}
+    for each in found.values():
+        assert "parameters" not in each, "which settings file is used is none"
+        variables = each["work_pool"]["job_variables"]["env"]
+        assert variables == {"GDELPHI_CONFIG": "{{ $GDELPHI_CONFIG }}"}
     crons = {
         name: each["schedules"][0]["cron"] for name, each in found.items() if "schedules" in each
     }

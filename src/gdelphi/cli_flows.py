@@ -66,7 +66,8 @@ def serve_command(
     """Run the flows at their times, until it is stopped.
 
     Starts a Prefect server, or uses the one in flows.server, and looks after it and the flows: the
-    daily run at flows.daily, training at flows.training (UTC). Its page shows what ran.
+    daily run at flows.daily, training at flows.training (UTC). Its page shows what ran; it
+    says at its start in which file the password for that page is.
     """
     settings = settings_from(config).settings
     config = console_flows.config_path(config)
