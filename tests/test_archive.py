@@ -1,5 +1,7 @@
 """Archives: what lists and folders say."""
 
+import random
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -49,6 +51,57 @@ def test_the_master_list_gives_names_whatever_the_site() -> None:
     assert list(listing.files) == ["20250516020000.export.CSV.zip"]
     assert listing.passed_over.total() == 2
     assert listing.damaged_lines == 1
+
+
+BAD_SIZES = ["²", "１２", "-1", "1.5", "9" * 5000, "0x10", "\0"]
+
+
+@pytest.mark.parametrize("size", BAD_SIZES, ids=range(len(BAD_SIZES)))
+def test_a_size_that_is_no_number_is_a_damaged_line(size: str) -> None:
+    md5 = "889194abf3170bb946113e012756d64c"
+    listing = Listing()
+    read_filesizes(f"{size} 20130401.export.CSV.zip\n5 20130402.export.CSV.zip\n", listing)
+    assert (list(listing.files), listing.damaged_lines) == (["20130402.export.CSV.zip"], 1)
+    listing = Listing()
+    name = "20150516020000.export.CSV.zip"
+    read_master_list(f"{size} {md5} http://a.example/{name}\n5 {md5} {name}\n", listing)
+    assert (list(listing.files), listing.damaged_lines) == ([name], 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "z" * 32 + "  20130401.export.CSV.zip",
+        "²" * 32 + "  20130401.export.CSV.zip",
+        "f6fcb7e955e35f93c9dae427c07b545d  2O130401.export.CSV.zip",
+        "f6fcb7e955e35f93c9dae427c07b545d  20131301.export.CSV.zip",
+        "f6fcb7e955e35f93c9dae427c07b545d  99991231234500.export.CSV.zip",
+        "f6fcb7e955e35f93c9dae427c07b545d  ../../20130401.export.CSV.zip",
+        "\ufffd\0\ufffd",
+    ],
+)
+def test_a_checksum_or_name_that_is_none_is_a_damaged_line(line: str) -> None:
+    listing = Listing()
+    read_md5sums(f"{line}\nf6fcb7e955e35f93c9dae427c07b545d  2005.zip\n", listing)
+    assert (list(listing.files), listing.damaged_lines) == (["2005.zip"], 1)
+    assert not list(gaps(list(listing.files.values()), None, None))
+
+
+@pytest.mark.parametrize("read", [read_md5sums, read_filesizes, read_master_list])
+def test_no_list_is_an_exception_whatever_stands_in_it(
+    read: Callable[[str, Listing], None],
+) -> None:
+    rng = random.Random(7)
+    md5, name = "889194abf3170bb946113e012756d64c", "20150516020000.export.CSV.zip"
+    odd = "²①٣五\0\x1c\u2028\ufffd /.-_*9\t"
+    for _ in range(500):
+        line = list(f"81821 {md5} http://a.example/{name}"[rng.choice([0, 6, 39]) :])
+        for _ in range(rng.randrange(6)):
+            line[rng.randrange(len(line))] = rng.choice(odd)
+        listing = Listing()
+        read("".join(line) + "\n", listing)
+        assert all(file.size is None or file.size >= 0 for file in listing.files.values())
+        list(gaps(list(listing.files.values()), None, None))
 
 
 def test_the_real_lists_of_forty_years_are_read_whole(shared_data: Path) -> None:

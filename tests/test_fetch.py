@@ -1,8 +1,10 @@
 """Fetching from a server that fails in every way it can."""
 
 import contextlib
+import errno
 import hashlib
 import random
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +37,7 @@ from faulty_server import (
     whole,
 )
 from gdelphi.errors import ArchiveError, FetchFailed, FileMissing, FileRefused
+from gdelphi.gdelt.faults import SystemExhausted
 from gdelphi.gdelt.fetch import LONGEST_PAUSE, Fetched, Fetcher
 from gdelphi.gdelt.names import SourceFile, parse_name
 from making import settings_for
@@ -118,6 +121,18 @@ def assert_whole(fetcher: Fetcher, fetched: Fetched, content: bytes = CONTENT) -
     assert fetched.path.read_bytes() == content
     assert (fetched.size, fetched.md5) == (len(content), hashlib.md5(content).hexdigest())
     assert not part_of(fetcher).exists()
+
+
+def test_file_handles_that_are_used_up_are_not_the_servers_fault(
+    server: FaultyServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used_up(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "create_connection", used_up)
+    with pytest.raises(SystemExhausted, match=f"too many files are open.*{NAME}"):
+        fetcher.fetch(listed(), ignore)
+    assert pauses_of(fetcher) == []
 
 
 # --- A healthy server

@@ -304,6 +304,49 @@ def test_a_page_that_the_list_vouches_for_is_refused_kept_and_fetched_again(
     assert (result.succeeded, result.loaded, result.accepted) == (True, 1, 10)
 
 
+def test_a_name_too_long_for_a_file_is_told_and_the_others_come(
+    tmp_path: Path, maker: ArchiveMaker, server: FaultyServer
+) -> None:
+    names = make_days(maker, 4)
+    long = f"20130405-{'x' * 300}.export.CSV.zip"
+    nearly = f"20130405-{'y' * (255 - 9 - len('.export.CSV.zip'))}.export.CSV.zip"
+    for list_name in LISTS:
+        with (maker.folder / list_name).open("a") as stream:
+            for name in (long, nearly):
+                stream.write(f"{'1' * 32 if list_name == 'md5sums' else 9}  {name}\n")
+    settings = settings_of(tmp_path / "run", server.url)
+    result = ingest(settings)
+    assert (result.loaded, result.succeeded, result.not_tried) == (4, False, 0)
+    assert {each.name: each.status for each in result.troubles} == {
+        long: "failed",
+        nearly: "failed",
+    }
+    ledger = ledger_of(settings)
+    assert ledger[long] == ("failed", f"{long}: File name too long")
+    assert [ledger[name] for name in names] == [("loaded", None)] * 4
+
+
+def test_many_names_too_long_do_not_pass_for_a_server_that_died(
+    tmp_path: Path, maker: ArchiveMaker, server: FaultyServer
+) -> None:
+    make_days(maker, 4)
+    with (maker.folder / "md5sums").open("a") as stream:
+        for number in range(40):
+            stream.write(f"{'1' * 32}  20130401-{number}-{'x' * 300}.export.CSV.zip\n")
+    result = ingest(settings_of(tmp_path / "run", server.url, jobs=1))
+    assert (result.loaded, len(result.troubles), result.not_tried) == (4, 40, 0)
+
+
+def test_a_line_of_a_list_that_cannot_be_read_is_passed_over_and_told(
+    tmp_path: Path, maker: ArchiveMaker, server: FaultyServer
+) -> None:
+    make_days(maker, 4)
+    sizes = maker.folder / "filesizes"
+    sizes.write_text("² 20130402.export.CSV.zip\n" + sizes.read_text())
+    result = ingest(settings_of(tmp_path / "run", server.url))
+    assert (result.loaded, result.succeeded, result.listing.damaged_lines) == (4, True, 1)
+
+
 # --- Faults of the whole server
 
 

@@ -1,5 +1,11 @@
 """Runs: which days, what is done again, what is said at the end."""
 
+import errno
+import os
+import random
+import struct
+import zipfile
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,10 +14,14 @@ import pytest
 
 from gdelphi.config import IngestSettings, Settings
 from gdelphi.errors import ConfigError
-from gdelphi.events.ingest import Request, ingest, rehearse
+from gdelphi.events.ingest import IngestResult, Request, ingest, rehearse
 from gdelphi.events.plan import choose_window
-from gdelphi.gdelt.archive import Listing
-from making import ArchiveMaker, event_lines, rows, settings_for
+from gdelphi.gdelt import unpack as unpack_module
+from gdelphi.gdelt.archive import FolderArchive, Listing
+from gdelphi.gdelt.faults import SystemExhausted
+from gdelphi.gdelt.fetch import Fetched
+from gdelphi.gdelt.names import SourceFile
+from making import ArchiveMaker, content_of, event_lines, rows, settings_for
 
 START = date(2014, 1, 6)
 
@@ -202,3 +212,156 @@ def test_many_small_runs_are_merged_when_it_is_due(
         pieces.append(row_groups(given))
     assert pieces == [1, 2, 3, 4, 5, 1, 2, 3]
     assert rows(given, "SELECT count(*) FROM events") == [(80,)]
+
+
+# One bad file is its own trouble.
+
+
+def told(result: IngestResult) -> dict[str, str]:
+    return {each.name: each.status for each in result.troubles}
+
+
+def test_a_listed_name_too_long_for_a_file_is_told_and_the_others_come(
+    maker: ArchiveMaker,
+) -> None:
+    long = f"20140110-{'x' * 300}.export.CSV.zip"
+    with (maker.folder / "md5sums").open("a") as stream:
+        stream.write(f"{'1' * 32}  {long}\n")
+    given = settings_of(maker)
+    for _ in range(2):
+        result = ingest(given, Request(since=START))
+        assert not result.succeeded
+        assert list(told(result)) == [long]
+    assert rows(given, "SELECT count(*) FROM events") == [(100,)]
+    ((reason,),) = rows(given, "SELECT reason FROM ledger WHERE status <> 'loaded'")
+    assert reason == f"{long}: File name too long"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, None],
+)
+@pytest.mark.parametrize("place", [(FolderArchive, "fetch"), (unpack_module, "_copy")])
+def test_a_system_that_is_full_or_exhausted_ends_the_run_in_one_line(
+    maker: ArchiveMaker,
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[Any, str],
+    number: int | None,
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError if number is None else OSError(number, os.strerror(number), "/a/place")
+
+    given = settings_of(maker)
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, fail)
+        with pytest.raises(SystemExhausted, match=r"export\.CSV\.zip") as caught:
+            ingest(given)
+    assert "\n" not in str(caught.value)
+    assert rows(given, "SELECT DISTINCT status FROM ledger") == [("listed",)]
+    assert ingest(given).loaded == 10
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EINVAL, errno.ENAMETOOLONG])
+def test_any_other_error_is_that_of_its_file(
+    maker: ArchiveMaker, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    fetch = FolderArchive.fetch
+
+    def fail(self: FolderArchive, file: SourceFile, on_bytes: Callable[[int], None]) -> Fetched:
+        if file.name == maker.names[4]:
+            raise OSError(number, os.strerror(number))
+        return fetch(self, file, on_bytes)
+
+    monkeypatch.setattr(FolderArchive, "fetch", fail)
+    result = ingest(settings_of(maker))
+    assert (result.loaded, result.succeeded) == (9, False)
+    assert told(result) == {maker.names[4]: "failed"}
+    assert result.troubles[0].reason == f"{maker.names[4]}: {os.strerror(number)}"
+
+
+METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
+def sound_zip(rng: random.Random, path: Path, member: str, content: bytes) -> bytearray:
+    """A zip of any method, some with the fields of large files and some with odd names."""
+    method = rng.choice(METHODS)
+    if rng.random() < 0.1:
+        member = rng.choice(["../" + member, "x" * 300, "", "\u00e9" + member, member + "/"])
+    with zipfile.ZipFile(path, "w", method) as archive:
+        with archive.open(member, "w", force_zip64=rng.random() < 0.3) as stream:
+            stream.write(content)
+        if rng.random() < 0.1:
+            archive.comment = rng.randbytes(50)
+    return bytearray(path.read_bytes())
+
+
+def flip(rng: random.Random, content: bytearray, places: range) -> None:
+    for _ in range(rng.choice([1, 1, 1, 2, 8])):
+        content[rng.choice(places)] ^= 1 << rng.randrange(8)
+
+
+def spoil(rng: random.Random, content: bytearray) -> None:
+    """One of many kinds of damage; some of them hurt nothing."""
+    size = len(content)
+    central, end = content.rindex(b"PK\x01\x02"), content.rindex(b"PK\x05\x06")
+    kind = rng.randrange(10)
+    if kind == 0:
+        flip(rng, content, range(size))
+    elif kind == 1:
+        flip(rng, content, range(end, size))
+    elif kind == 2:
+        flip(rng, content, range(central, end))
+    elif kind == 3:
+        flip(rng, content, range(min(80, size)))
+    elif kind == 4:
+        del content[rng.randrange(size) :]
+    elif kind == 5:
+        del content[(start := rng.randrange(size)) : start + rng.randrange(1, 60)]
+    elif kind == 6:  # encrypted, or other flags
+        struct.pack_into("<H", content, central + 8, 1 << rng.randrange(16))
+    elif kind == 7:  # another method
+        struct.pack_into("<H", content, central + 10, rng.choice([0, 8, 9, 12, 14, 93, 99]))
+    elif kind == 8:  # absurd sizes: packed, unpacked, of names, or the member's place
+        field, width = rng.choice(
+            [(20, "I"), (24, "I"), (28, "H"), (30, "H"), (32, "H"), (42, "I")]
+        )
+        value = rng.choice([0, 1, 0x7FFF, (1 << 8 * struct.calcsize("<" + width)) - 1])
+        struct.pack_into("<" + width, content, central + field, value)
+    else:  # the directory's size and place, or the number of members
+        field, width = rng.choice([(8, "H"), (10, "H"), (12, "I"), (16, "I"), (20, "H")])
+        struct.pack_into("<" + width, content, end + field, rng.randrange(1 << 16))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_spoiled_zip_is_loaded_right_or_refused_by_name(tmp_path: Path, listed: bool) -> None:
+    """Three hundred spoiled zips between sound ones; a list may vouch for them as they are."""
+    rng = random.Random(20140106 + listed)
+    maker = ArchiveMaker(tmp_path / "archive")
+    for number in range(330):
+        add_day(maker, number)
+    sound = settings_for(tmp_path / "sound.duckdb", maker.folder)
+    assert ingest(sound).loaded == 330
+    for number, name in enumerate(maker.names):
+        if number % 11:
+            path, member = maker.folder / name, name.removesuffix(".zip")
+            with zipfile.ZipFile(path) as archive:
+                lines = archive.read(member)
+            content = sound_zip(rng, path, member, lines)
+            spoil(rng, content)
+            path.write_bytes(content)
+    if listed:
+        maker.write_lists()
+    given = settings_of(maker)
+
+    result = ingest(given)
+
+    refused = told(result)
+    assert (result.loaded + len(refused), result.not_tried) == (330, 0)
+    assert set(refused.values()) == {"rejected"}
+    assert not set(refused) & set(maker.names[::11])
+    assert 100 < len(refused) < 300  # the damage is real, and some of it hurts nothing
+    assert all(each.reason.startswith(each.name) for each in result.troubles)
+    assert all(len(each.reason) < 1000 for each in result.troubles)
+    expected = [row for row in content_of(sound)["events"] if row[-1] not in refused]
+    assert content_of(given)["events"] == expected
+    assert rows(given, "SELECT count(*) FROM rejects") == [(0,)]

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
@@ -13,6 +14,7 @@ from gdelphi.config import Settings
 from gdelphi.errors import StoreError
 from gdelphi.events import load as load_module
 from gdelphi.events import prepare
+from gdelphi.events.careful import load_carefully
 from gdelphi.events.ingest import IngestResult, Request, ingest
 from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER
 from making import ArchiveMaker, content_of, event_line, event_lines, rows, settings_for, text_of
@@ -130,13 +132,53 @@ def test_an_empty_file_is_a_day_without_events(tmp_path: Path) -> None:
     assert rows(given, "SELECT state, complete FROM days") == [("empty", True)]
 
 
-def test_a_file_of_blank_lines_has_them_accounted_for(tmp_path: Path) -> None:
-    given, result = ingest_lines(tmp_path, ["", ""])
-    assert (result.rows_in, result.rejected) == (2, 2)
-    assert rows(given, "SELECT line, reason FROM rejects ORDER BY line") == [
-        (1, "blank line"),
-        (2, "blank line"),
+def test_a_file_of_blank_lines_is_refused(tmp_path: Path) -> None:
+    given, result = ingest_lines(tmp_path, ["", "  "])
+    assert (result.loaded, result.rows_in, result.succeeded) == (0, 0, False)
+    ((status, reason),) = rows(given, "SELECT status, reason FROM ledger")
+    assert status == "rejected"
+    assert reason.startswith("20140110.export.CSV.zip holds nothing but blank lines (2 of them)")
+    assert rows(given, "SELECT state, complete FROM days") == [("rejected", False)]
+
+
+@pytest.mark.parametrize("length", [140_000, 3_000_000])
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_first_row_of_any_length_hides_no_other(tmp_path: Path, length: int, sound: bool) -> None:
+    """The row itself comes in where it is sound, and is kept with its reason where it is not."""
+    long = event_line(1, DAY, SOURCEURL="u" * length) if sound else "u" * length
+    given, result = ingest_lines(tmp_path, [long, *event_lines(range(2, 873), DAY)])
+    assert (result.rows_in, result.accepted, result.rejected) == (872, 871 + sound, not sound)
+    lengths = rows(given, "SELECT max(length(SOURCEURL)) FROM events")
+    assert (lengths == [(length,)]) == sound
+
+
+def test_a_file_that_cannot_be_read_while_loading_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went away after it was looked at, or a reader of ours has a bug that this file meets."""
+    maker = messy_archive(tmp_path / "archive", 4)
+    given = settings_for(tmp_path / "s.duckdb", maker.folder)
+    ingest(given)
+    before = content_of(given)
+    errors = {maker.names[1]: OSError(5, "Input/output error"), maker.names[4]: ValueError("odd")}
+
+    def fail(*arguments: Any) -> Any:
+        found = load_carefully(*arguments)
+        if arguments[3].name in errors:
+            raise errors[arguments[3].name]
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module, "load_carefully", fail)
+        patch.setattr(load_module, "_may_go_quickly", lambda _: False)
+        result = ingest(given, Request(force=True, since=date(2012, 1, 1)))
+    assert (result.loaded, result.succeeded) == (7, False)
+    told = sorted((each.name, each.status, each.reason) for each in result.troubles)
+    assert told == [
+        (maker.names[1], "failed", f"{maker.names[1]}: Input/output error"),
+        (maker.names[4], "rejected", f"{maker.names[4]}: odd"),
     ]
+    assert content_of(given) == before
 
 
 def test_the_news_day_is_the_files_day_but_the_events_day_in_backfiles(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Unpacking: a zip is not trusted, and what passes is noticed."""
 
+import errno
 import struct
 import zipfile
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from gdelphi.errors import FileRefused
 from gdelphi.gdelt import unpack as module
-from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER, REDUCED
+from gdelphi.gdelt.faults import SystemExhausted
+from gdelphi.gdelt.layouts import BACKFILE, DAILY, QUARTER, REDUCED, Layout
 from gdelphi.gdelt.names import open_file
 from gdelphi.gdelt.unpack import Text, layout_of, unpack
 from making import DAY_FILE, event_lines, text_of, write_zip
@@ -125,6 +128,69 @@ def test_truncated_damaged_and_foreign_files_are_told(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.txt")) == []
 
 
+def test_a_flipped_bit_in_the_end_record_is_damage(tmp_path: Path) -> None:
+    """The member then seems to lie before the file's start, where the system will not seek."""
+    path = zipped(tmp_path, {MEMBER: text_of(event_lines(range(1, 40), DAY))})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x05\x06") + 17] ^= 1  # of the directory's place: 256 bytes off
+    path.write_bytes(content)
+    with pytest.raises(FileRefused, match=f"{DAY_FILE.name} is a damaged zip: Invalid argument"):
+        unpack(path, DAY_FILE, tmp_path, most=MOST)
+    assert list(tmp_path.glob("*.txt")) == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_STORED])
+def test_other_methods_are_read_and_their_damage_told(tmp_path: Path, method: int) -> None:
+    path = tmp_path / DAY_FILE.name
+    lines = text_of(event_lines(range(1, 400), DAY))
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr(MEMBER, lines)
+    assert unpack(path, DAY_FILE, tmp_path, most=MOST).path.read_bytes() == lines
+    content = bytearray(path.read_bytes())
+    for place in range(100, 3000, 50):
+        content[place] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(FileRefused, match=f"{DAY_FILE.name} is a damaged zip"):
+        unpack(path, DAY_FILE, tmp_path, most=MOST)
+    assert list(tmp_path.glob("*.txt")) == []
+
+
+def test_a_zip_that_asks_for_all_memory_is_refused_and_exhausted_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LZMA takes as much memory as the file says: then its lack is no sign of the system's."""
+    path = tmp_path / DAY_FILE.name
+
+    def no_memory(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", no_memory)
+    for method, expected in (
+        (zipfile.ZIP_LZMA, FileRefused),
+        (zipfile.ZIP_DEFLATED, SystemExhausted),
+    ):
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr(MEMBER, b"x\n")
+        with pytest.raises(expected, match=r"more memory than|memory is used up.*20140101"):
+            unpack(path, DAY_FILE, tmp_path, most=MOST)
+        assert list(tmp_path.glob("*.txt")) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
+def test_a_full_disk_is_not_taken_for_a_damaged_zip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = zipped(tmp_path, {MEMBER: b"x\n"})
+
+    def full(*_: object) -> None:
+        raise OSError(number, "no more")
+
+    monkeypatch.setattr(module, "_copy", full)
+    with pytest.raises(SystemExhausted, match=DAY_FILE.name):
+        unpack(path, DAY_FILE, tmp_path, most=MOST)
+    assert list(tmp_path.glob("*.txt")) == []
+
+
 def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path, {MEMBER: b"x"})
     content = bytearray(path.read_bytes())
@@ -146,35 +212,70 @@ def test_an_unzipped_file_is_read_where_it_is_and_kept(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def layout_name(content: bytes) -> str | None:
-    text = Text(Path("x"), len(content), 0, content, plain=True, spaced=False, temporary=False)
-    layout = layout_of(text, DAY_FILE)
-    return layout and layout.name
+@pytest.fixture
+def layout_name(tmp_path: Path) -> Callable[[bytes], str | None]:
+    """The name of a content's layout."""
+
+    def name_of(content: bytes) -> str | None:
+        layout = layout_of(read(tmp_path, content), DAY_FILE)
+        return layout.name if layout else None
+
+    return name_of
 
 
 @pytest.mark.parametrize("layout", [BACKFILE, DAILY, QUARTER, REDUCED])
-def test_the_number_of_columns_tells_the_layout(layout: object) -> None:
-    width = layout.width  # type: ignore[attr-defined]
-    assert layout_name(b"\t" * (width - 1) + b"x\n") == layout.name  # type: ignore[attr-defined]
+def test_the_number_of_columns_tells_the_layout(
+    layout_name: Callable[[bytes], str | None], layout: Layout
+) -> None:
+    assert layout_name(b"\t" * (layout.width - 1) + b"x\n") == layout.name
 
 
-def test_most_lines_decide_and_an_empty_file_has_no_layout() -> None:
+def test_most_lines_decide_and_an_empty_file_has_no_layout(
+    layout_name: Callable[[bytes], str | None],
+) -> None:
     few, many = b"x" + b"\t" * 56 + b"\n", b"x" + b"\t" * 57 + b"\n"
     assert layout_name(few + many * 2) == "daily"
     assert layout_name(few * 2 + many) == "backfile"
+    assert layout_name(few + many) == "backfile"
     assert layout_name(b"") is None
-    assert layout_name(b"\n\n") is None
+
+
+@pytest.mark.parametrize("content", [b"\n\n", b" \t\n\r\n", b"   ", b"\n" * 5_000_000])
+def test_blank_lines_alone_are_no_day(
+    layout_name: Callable[[bytes], str | None], monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(module, "SMALL", 1 << 24)
+    with pytest.raises(FileRefused, match="nothing but blank lines"):
+        layout_name(content)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 10, 1 << 20])
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_line_tells_its_columns_however_long_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, ended: bool
+) -> None:
+    """Some lines are longer than the look, blank ones lie between, and pieces end anywhere."""
+    monkeypatch.setattr(module, "CHUNK", piece)
+    monkeypatch.setattr(module, "HEAD", 50)
+    monkeypatch.setattr(module, "HEAD_LINES", 3)
+    lines = [b"", b"x" * 200 + b"\t" * 57, b"  \t", b"\ty", b"z" * 90 + b"\t" * 57, b"\tend"]
+    text = read(tmp_path, b"\n".join(lines) + (b"\n" if ended else b""))
+    assert text.widths == (58, 2, 58)
+    text = read(tmp_path, b"\n".join(lines[:2]) + (b"\n" if ended else b""))
+    assert text.widths == (58,)
 
 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [(16, "mentions"), (27, "GKG"), (11, "GKG"), (5, "an unknown layout")],
 )
-def test_other_files_are_refused_by_what_they_are(columns: int, said: str) -> None:
+def test_other_files_are_refused_by_what_they_are(
+    layout_name: Callable[[bytes], str | None], columns: int, said: str
+) -> None:
     with pytest.raises(FileRefused, match=f"{columns} columns, .*{said}"):
         layout_name(b"x" + b"\t" * (columns - 1) + b"\n")
 
 
-def test_a_web_page_is_recognised() -> None:
+def test_a_web_page_is_recognised(layout_name: Callable[[bytes], str | None]) -> None:
     with pytest.raises(FileRefused, match="a web page"):
         layout_name(b"<!DOCTYPE html>\n<html>\n")

@@ -21,6 +21,7 @@ from gdelphi.gdelt.unpack import Text
 from gdelphi.store import Connection
 
 LINES_AT_ONCE = 20_000
+BYTES_AT_ONCE = 1 << 26  # lines may be long
 
 
 def load_carefully(
@@ -32,8 +33,8 @@ def load_carefully(
     layout: Layout | None,
 ) -> tuple[Counts, set[date]]:
     """Load one file inside the caller's transaction; returns its counts and the days touched."""
-    if layout is None:
-        return _reject_blank_lines(connection, file_id, file, text), set()
+    if layout is None:  # an empty file: a day without events
+        return Counts(0, 0), set()
     connection.rows("DROP TABLE IF EXISTS staged")
     connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
     repaired = rows_in = 0
@@ -68,20 +69,11 @@ def load_carefully(
     return Counts(rows_in, accepted, rejected, duplicates, repaired), days
 
 
-def _reject_blank_lines(
-    connection: Connection, file_id: int, file: SourceFile, text: Text
-) -> Counts:
-    """A file of no rows; its blank lines, if any, are accounted for."""
-    rows = [(file_id, file.name, number, "blank line", "") for number in range(1, text.lines + 1)]
-    connection.insert_rows("rejects", ("file_id", "file", "line", "reason", "raw"), rows)
-    return Counts(text.lines, 0, rejected=text.lines)
-
-
 def _numbered_lines(text: Text, *, skip_header: bool) -> Iterator[tuple[list[int], list[str], int]]:
     """Lines with their numbers from 1, in pieces; and how many had bytes that are no UTF-8."""
     numbers: list[int] = []
     lines: list[str] = []
-    mended = 0
+    mended = size = 0
     with text.path.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
             if skip_header and number == 1:
@@ -94,9 +86,10 @@ def _numbered_lines(text: Text, *, skip_header: bool) -> Iterator[tuple[list[int
                 mended += 1
             numbers.append(number)
             lines.append(line)
-            if len(lines) == LINES_AT_ONCE:
+            size += len(raw)
+            if len(lines) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
                 yield numbers, lines, mended
-                numbers, lines, mended = [], [], 0
+                numbers, lines, mended, size = [], [], 0, 0
     if lines:
         yield numbers, lines, mended
 

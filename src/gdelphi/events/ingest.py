@@ -20,7 +20,7 @@ from gdelphi.events import ledger
 from gdelphi.events.ledger import Counts, Entry
 from gdelphi.events.load import Ready, load
 from gdelphi.events.plan import Plan, choose_window, make_plan
-from gdelphi.events.prepare import Preparation, Trouble, work_folder
+from gdelphi.events.prepare import Preparation, Trouble, trouble_of, work_folder
 from gdelphi.events.rows import REASON_KIND, of_files
 from gdelphi.gdelt.archive import Archive, Listing, open_archive
 from gdelphi.schema import select_unknown_codes
@@ -166,7 +166,7 @@ class _Run:
         tasks = deque(self.result.plan.tasks)
         for outcomes in preparation.deliver(tasks):
             self._note(known, [each for each in outcomes if isinstance(each, Trouble)])
-            self._load([each for each in outcomes if isinstance(each, Ready)])
+            self._load(known, [each for each in outcomes if isinstance(each, Ready)])
             self.connection.make_way()
         self.result.not_tried = len(tasks)
         self._finish()
@@ -187,14 +187,19 @@ class _Run:
             )  # fmt: skip
         return ledger.entries(self.connection, label)
 
-    def _load(self, batch: list[Ready]) -> None:
-        counts = load(self.connection, batch) if batch else {}
+    def _load(self, known: dict[str, Entry], batch: list[Ready]) -> None:
+        found = load(self.connection, batch) if batch else {}
         for ready in batch:
+            counts = found[ready.file_id]
             ready.text.remove()
+            if isinstance(counts, Exception):
+                name = ready.file.name
+                self._note(known, [trouble_of(name, counts, known[name].status)])
+                continue
             self.archive.discard(ready.fetched.path, spoiled=False)
             self.file_ids.append(ready.file_id)
-            self.result.add_file(counts[ready.file_id])
-            self.progress.file_done(counts[ready.file_id].rows_in)
+            self.result.add_file(counts)
+            self.progress.file_done(counts.rows_in)
 
     def _note(self, known: dict[str, Entry], troubles: Iterable[Trouble]) -> None:
         for trouble in troubles:

@@ -52,11 +52,15 @@ class _Odd(Exception):
         self.file_ids = frozenset(file_ids)
 
 
-def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
-    """Load files, all in as few transactions as possible; returns their counts by file id."""
+def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts | Exception]:
+    """Load files, all in as few transactions as possible.
+
+    Returns by file id their counts, or the error for which a file brought nothing. Errors of the
+    store are raised: they are not about one file.
+    """
     quick = [ready for ready in batch if _may_go_quickly(ready)]
     slow = [ready for ready in batch if not _may_go_quickly(ready)]
-    counts: dict[int, Counts] = {}
+    counts: dict[int, Counts | Exception] = {}
     while quick:
         try:
             counts |= _load_quickly(connection, quick)
@@ -65,14 +69,23 @@ def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
             slow += [ready for ready in quick if ready.file_id in odd.file_ids]
             quick = [ready for ready in quick if ready.file_id not in odd.file_ids]
     for ready in slow:
-        with connection.transaction():
-            days = _take_back(connection, [ready])
-            found, touched = load_carefully(
-                connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
-            )
-            mark_stories(connection, days | touched)
-            counts[ready.file_id] = found
-            _enter(connection, [ready], counts)
+        try:
+            counts[ready.file_id] = _load_alone(connection, ready)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its own transaction is rolled back
+            counts[ready.file_id] = error
+    return counts
+
+
+def _load_alone(connection: Connection, ready: Ready) -> Counts:
+    with connection.transaction():
+        days = _take_back(connection, [ready])
+        counts, touched = load_carefully(
+            connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
+        )
+        mark_stories(connection, days | touched)
+        _enter(connection, [ready], {ready.file_id: counts})
     return counts
 
 

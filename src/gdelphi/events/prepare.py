@@ -22,7 +22,11 @@ from gdelphi.events.ledger import Entry
 from gdelphi.events.load import Ready
 from gdelphi.events.plan import Task
 from gdelphi.gdelt.archive import Archive
-from gdelphi.gdelt.unpack import layout_of, unpack
+from gdelphi.gdelt.faults import described, end_if_exhausted
+from gdelphi.gdelt.fetch import Fetched
+from gdelphi.gdelt.layouts import Layout
+from gdelphi.gdelt.names import SourceFile
+from gdelphi.gdelt.unpack import Text, layout_of, unpack
 
 BATCH_BYTES = 3 << 25  # of text: enough for full row groups, short enough for those who wait
 BATCH_FILES = 512
@@ -38,9 +42,26 @@ class Trouble:
     status: str
     reason: str
     news: bool  # not known before this run
+    out_of_reach: bool = False  # the archive did not give it, and may not give the next either
 
 
 Outcome = Ready | Trouble
+
+
+def trouble_of(name: str, error: Exception, known_as: str) -> Trouble:
+    """What the ledger shall say about a file that met an error; the system's errors are raised.
+
+    Errors of the disk may pass, so the file counts as failed; all others are in the file's content.
+    """
+    end_if_exhausted(error, name)
+    told = isinstance(error, FileMissing | FetchFailed | FileRefused)
+    reason = str(error) if told else f"{name}: {described(error)}"
+    if isinstance(error, FileMissing):
+        status = "missing"
+    else:
+        status = "failed" if isinstance(error, FetchFailed | OSError) else "rejected"
+    out_of_reach = isinstance(error, FetchFailed)
+    return Trouble(name, status, reason, news=known_as != status, out_of_reach=out_of_reach)
 
 
 @dataclass(frozen=True)
@@ -54,33 +75,34 @@ class Preparation:
     on_bytes: Callable[[int], None]
 
     def prepare(self, task: Task) -> Outcome:
-        """Fetch, verify, unpack and recognise one file; runs in a thread."""
-        file = task.file
+        """Fetch, verify, unpack and recognise one file; runs in a thread.
+
+        Here is where the errors of one file end: they are its trouble, and not that of the run.
+        """
         try:
-            stamp = self.archive.stamp(file)  # before reading: a later change shows
-            fetched = self.archive.fetch(file, self.on_bytes)
-        except FileMissing as error:
-            return self._trouble(task, "missing", str(error))
-        except FetchFailed as error:
-            return self._trouble(task, "failed", str(error))
-        except FileRefused as error:
-            return self._trouble(task, "rejected", str(error))
+            return self._ready(task.file)
+        except Exception as error:  # noqa: BLE001 - judged below
+            return trouble_of(task.file.name, error, self.known[task.file.name].status)
+
+    def _ready(self, file: SourceFile) -> Ready:
+        stamp = self.archive.stamp(file)  # before reading: a later change shows
+        fetched = self.archive.fetch(file, self.on_bytes)
         try:
-            most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
-            text = unpack(fetched.path, file, self.folder, most=most)
-            try:
-                layout = layout_of(text, file)
-            except FileRefused:
-                text.remove()
-                raise
+            text, layout = self._read(fetched, file)
         except FileRefused as error:
             aside = self.archive.discard(fetched.path, spoiled=True)
-            return self._trouble(task, "rejected", f"{error}; kept as {aside}")
+            raise FileRefused(f"{error}; kept as {aside}") from None
         file_id = self.known[file.name].file_id
         return Ready(file_id, self.archive.label, file, fetched, stamp, text, layout)
 
-    def _trouble(self, task: Task, status: str, reason: str) -> Trouble:
-        return Trouble(task.file.name, status, reason, self.known[task.file.name].status != status)
+    def _read(self, fetched: Fetched, file: SourceFile) -> tuple[Text, Layout | None]:
+        most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
+        text = unpack(fetched.path, file, self.folder, most=most)
+        try:
+            return text, layout_of(text, file)
+        except FileRefused:
+            text.remove()
+            raise
 
     def deliver(self, tasks: deque[Task]) -> Iterator[list[Outcome]]:
         """Prepare tasks over a moving window; yields what is done, in batches.
@@ -104,7 +126,7 @@ class Preparation:
                     for future in done:
                         del under_way[future]
                         outcome = future.result()
-                        failed = isinstance(outcome, Trouble) and outcome.status == "failed"
+                        failed = isinstance(outcome, Trouble) and outcome.out_of_reach
                         failures_in_a_row = failures_in_a_row + 1 if failed else 0
                         batch.add(outcome)
                     if failures_in_a_row >= patience:

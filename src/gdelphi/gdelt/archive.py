@@ -4,8 +4,12 @@ An archive's own lists (`md5sums` and `filesizes` of GDELT 1.0, `masterfilelist.
 what there is and carry checksums. A folder is looked through as well, so that files without a list
 can be read. Addresses inside a list are ignored but for their last part: a mirror carries the
 original site's addresses.
+
+A list is not trusted either: a line that cannot be read is counted and passed over.
 """
 
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +26,9 @@ MASTER_LIST = "masterfilelist.txt"
 TRANSLATED_LIST = "masterfilelist-translation.txt"
 
 OTHER_ENDS = (".mentions.CSV.zip", ".gkg.csv.zip")
+
+_SIZE = re.compile(r"[0-9]{1,15}")  # not str.isdigit, which takes superscripts for digits
+_MD5 = re.compile(r"[0-9a-fA-F]{32}")
 
 OnBytes = Callable[[int], None]
 
@@ -43,6 +50,8 @@ class Listing:
             self.files[name] = file.known_as(size=size, md5=md5)
         elif is_other_file(name):
             self.passed_over["mentions and knowledge-graph files"] += 1
+        else:
+            self.damaged_lines += 1
 
     def keep_wanted(self, settings: IngestSettings) -> None:
         """Drop the feeds that were not asked for, and count them."""
@@ -59,7 +68,7 @@ def read_md5sums(text: str, listing: Listing) -> None:
     """`md5  name` a line."""
     for line in text.splitlines():
         parts = line.split()
-        if len(parts) == 2 and len(parts[0]) == 32:
+        if len(parts) == 2 and _MD5.fullmatch(parts[0]):
             listing.add(parts[1].lstrip("*"), md5=parts[0].lower())
         elif parts:
             listing.damaged_lines += 1
@@ -69,7 +78,7 @@ def read_filesizes(text: str, listing: Listing) -> None:
     """`size name` a line; a file that stands only here has no checksum."""
     for line in text.splitlines():
         parts = line.split()
-        if len(parts) == 2 and parts[0].isdigit():
+        if len(parts) == 2 and _SIZE.fullmatch(parts[0]):
             listing.add(parts[1], size=int(parts[0]))
         elif parts:
             listing.damaged_lines += 1
@@ -85,7 +94,7 @@ def read_master_list(text: str, listing: Listing) -> None:
             listing.passed_over["mentions and knowledge-graph files"] += 1
             continue
         parts = line.split()
-        if len(parts) == 3 and parts[0].isdigit() and len(parts[1]) == 32:
+        if len(parts) == 3 and _SIZE.fullmatch(parts[0]) and _MD5.fullmatch(parts[1]):
             listing.add(parts[2].rsplit("/", 1)[-1], size=int(parts[0]), md5=parts[1].lower())
         elif parts:
             listing.damaged_lines += 1
@@ -128,7 +137,7 @@ class FolderArchive:
 
     def _look_through(self, listing: Listing) -> None:
         for path in sorted(self.folder.iterdir()):
-            if path.name in listing.files or path.name in READERS or not path.is_file():
+            if path.name in listing.files or path.name in READERS or not _may_be_file(path):
                 continue
             file = parse_name(path.name)
             if file is not None:
@@ -139,7 +148,7 @@ class FolderArchive:
                 "lastupdate.txt",
                 "lastupdate-translation.txt",
             ):
-                listing.unknown.append(path.name)
+                listing.unknown.append(os.fsencode(path.name).decode(errors="replace"))
 
     def fetch(self, file: SourceFile, on_bytes: OnBytes) -> Fetched:
         path = self.folder / file.name
@@ -151,10 +160,10 @@ class FolderArchive:
 
     def stamp(self, file: SourceFile) -> str | None:
         """Size and time of change: tells an unlisted file that changed from one that did not."""
-        path = self.folder / file.name
-        if not path.is_file():
-            return None
-        stat = path.stat()
+        try:
+            stat = (self.folder / file.name).stat()
+        except OSError:
+            return None  # fetching it will say why
         return f"{stat.st_size}:{stat.st_mtime_ns}"
 
     def discard(self, path: Path, *, spoiled: bool) -> Path:  # noqa: ARG002
@@ -163,6 +172,14 @@ class FolderArchive:
 
     def close(self) -> None:
         pass
+
+
+def _may_be_file(path: Path) -> bool:
+    """Whether this is a file, or cannot be looked at: then fetching it will say why."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 class HttpArchive:

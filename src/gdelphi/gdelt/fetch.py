@@ -22,6 +22,7 @@ import tenacity
 
 from gdelphi.config import IngestSettings
 from gdelphi.errors import ArchiveError, FetchFailed, FileMissing, FileRefused
+from gdelphi.gdelt.faults import end_if_exhausted
 from gdelphi.gdelt.names import SourceFile
 
 LONGEST_PAUSE = 300.0  # seconds; a server that asks for more is left for the next run
@@ -196,6 +197,7 @@ class Fetcher:
                 if "Content-Length" in response.headers:
                     return  # it is all that the server has: `verify` judges it
         except httpx.RequestError as error:
+            end_if_exhausted(error, name)
             raise TryAgain(_describe(error)) from None
         if size is not None and part.stat().st_size < size:
             raise TryAgain(f"broke off after {part.stat().st_size:,} of {size:,} bytes")

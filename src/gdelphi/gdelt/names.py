@@ -14,6 +14,8 @@ from typing import Literal
 Kind = Literal["events", "translated", "reduced"]
 Span = Literal["year", "month", "day", "quarter", "open"]
 
+FIRST_YEAR, LAST_YEAR = 1900, 2100  # a year beyond them is a misprint, and no gap of 8,000 years
+
 QUARTER_HOUR = timedelta(minutes=15)
 
 _DATED = re.compile(
@@ -99,6 +101,8 @@ def open_file(name: str) -> SourceFile:
 
 def _days_of(digits: str) -> tuple[date, date] | None:
     year, month = int(digits[:4]), int(digits[4:6] or 1)
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        return None
     try:
         if len(digits) == 4:
             return date(year, 1, 1), date(year, 12, 31)

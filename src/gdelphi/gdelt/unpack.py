@@ -4,10 +4,14 @@ A zip must hold exactly one member with an expected plain name; its text is writ
 zip bomb meets a cap and not the disk, whatever the zip's own header claims. While the bytes pass,
 lines are counted and what needs a careful reading is noticed (carriage returns, NUL, spaces at the
 edges of fields), which costs a few percent of the inflating.
+
+Whatever Python's zip reader raises on a zip is damage of this zip: a flipped bit can make it seek
+before the file's start, decode a name that is no text, or hand nonsense to any decompressor.
 """
 
+import errno
+import re
 import zipfile
-import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +20,19 @@ from typing import IO
 import numpy as np
 
 from gdelphi.errors import FileRefused
+from gdelphi.gdelt.faults import described, end_if_exhausted
 from gdelphi.gdelt.layouts import LAYOUTS, OTHER_FILES, Layout
 from gdelphi.gdelt.names import SourceFile
 
 CHUNK = 1 << 20
 SMALL = 1 << 20  # a text up to this size is unpacked whatever the ratio
 HIGHEST_RATIO = 200  # GDELT's own zips are at 6 to 15
-HEAD = 1 << 17  # bytes looked at to tell the layout
+HEAD = 1 << 17  # bytes looked at to tell the layout, and on to the end of a line,
+HEAD_LINES = 100  # and so many lines at least: some may be longer than all the rest
+START = 200  # bytes kept to guess what a file is that has no known layout
+LONGEST_NAME = 120  # characters of a member's name that a message repeats
+
+_BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]*\n)+")  # at once: there may be a billion of them
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,8 @@ class Text:
     path: Path
     size: int
     lines: int  # the last one counts even without a line end
-    head: bytes
+    start: bytes
+    widths: tuple[int, ...]  # columns of the first whole lines that are not blank
     plain: bool  # no carriage return, no NUL: a line end is a row's end
     spaced: bool  # some field begins or ends with a space
     temporary: bool
@@ -47,13 +58,15 @@ class _Watch:
 
     def __init__(self) -> None:
         self.size = self.lines = 0
-        self.head = b""
+        self.start = b""
         self.plain, self.spaced = True, False
+        self._first = _FirstLines()
         self._last = b"\n"  # as if a line had ended before the first
 
     def look(self, piece: bytes) -> None:
-        if len(self.head) < HEAD:
-            self.head += piece[: HEAD - len(self.head)]
+        if len(self.start) < START:
+            self.start += piece[: START - len(self.start)]
+        self._first.look(piece)
         self.size += len(piece)
         self.lines += piece.count(b"\n")
         self.plain = self.plain and b"\r" not in piece and b"\0" not in piece
@@ -66,11 +79,53 @@ class _Watch:
             path,
             self.size,
             self.lines + unended,
-            self.head,
+            self.start,
+            self._first.widths(),
             self.plain,
             self.spaced or (unended and self._last == b" "),
             temporary,
         )
+
+
+class _FirstLines:
+    """Counts the columns of the first lines, each to its end: a line may outlast many pieces."""
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+        self._seen = 0
+        self._tabs, self._blank = 0, True  # of the line that has not ended yet
+
+    def look(self, piece: bytes) -> None:
+        start = 0
+        while start < len(piece) and not self._enough():
+            if self._blank and (blank := _BLANK_LINES.match(piece, start)):
+                self._seen += blank.end() - start
+                start, self._tabs = blank.end(), 0
+                continue
+            end = piece.find(b"\n", start)
+            part = piece[start : None if end < 0 else end]
+            self._tabs += part.count(b"\t")
+            self._blank = self._blank and not part.strip()
+            self._seen += len(part) + (end >= 0)
+            if end < 0:
+                return
+            self._end_line()
+            start = end + 1
+
+    def widths(self) -> tuple[int, ...]:
+        """To be asked at the text's end: the last line counts even without a line end."""
+        if not self._enough():
+            self._end_line()
+        return tuple(self._widths)
+
+    def _enough(self) -> bool:
+        at_start = self._tabs == 0 and self._blank
+        return at_start and self._seen >= HEAD and len(self._widths) >= HEAD_LINES
+
+    def _end_line(self) -> None:
+        if not self._blank:
+            self._widths.append(self._tabs + 1)
+        self._tabs, self._blank = 0, True
 
 
 def _has_spaces_at_edges(piece: bytes) -> bool:
@@ -101,34 +156,37 @@ def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> Text:
             member = _only_member(archive, file)
             limit = min(most, max(SMALL, HIGHEST_RATIO * path.stat().st_size))
             with archive.open(member) as source, target.open("wb") as sink:
-                watch = _copy(source, sink, limit, file.name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+                watch = _copy(source, sink, limit, member, file.name)
+    except BaseException as error:
         target.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the zip
-        raise FileRefused(f"{file.name} is a damaged zip: {error}") from None
-    except FileRefused:
-        target.unlink(missing_ok=True)
-        raise
+        if isinstance(error, FileRefused) or not isinstance(error, Exception):
+            raise
+        end_if_exhausted(error, file.name)
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # the disk and not the zip, which makes for invalid places at most
+        raise FileRefused(f"{file.name} is a damaged zip: {described(error)}") from None
     return watch.text(target, temporary=True)
 
 
 def _only_member(archive: zipfile.ZipFile, file: SourceFile) -> zipfile.ZipInfo:
     members = archive.infolist()
     if len(members) != 1:
-        names = ", ".join(repr(member.filename) for member in members[:3])
+        names = ", ".join(repr(member.filename[:LONGEST_NAME]) for member in members[:3])
         raise FileRefused(f"{file.name} holds {len(members)} members ({names}) instead of one")
     member = members[0]
     if not file.members.fullmatch(member.filename):
-        raise FileRefused(f"{file.name} holds a member of the unexpected name {member.filename!r}")
+        name = member.filename[:LONGEST_NAME]
+        raise FileRefused(f"{file.name} holds a member of the unexpected name {name!r}")
     if member.flag_bits & 1:
         raise FileRefused(f"{file.name} is encrypted")
     return member
 
 
-def _copy(source: IO[bytes], sink: IO[bytes], limit: int, name: str) -> _Watch:
+def _copy(
+    source: IO[bytes], sink: IO[bytes], limit: int, member: zipfile.ZipInfo, name: str
+) -> _Watch:
     watch = _Watch()
-    while piece := source.read(CHUNK):
+    while piece := _read(source, member, name):
         watch.look(piece)
         if watch.size > limit:
             raise FileRefused(
@@ -139,33 +197,41 @@ def _copy(source: IO[bytes], sink: IO[bytes], limit: int, name: str) -> _Watch:
     return watch
 
 
+def _read(source: IO[bytes], member: zipfile.ZipInfo, name: str) -> bytes:
+    try:
+        return source.read(CHUNK)
+    except MemoryError:
+        if member.compress_type != zipfile.ZIP_LZMA:
+            raise
+        # Of all methods only LZMA takes as much memory as the file says, up to 4 GB.
+        raise FileRefused(f"{name} asks for more memory than there is to unpack it") from None
+
+
 def layout_of(text: Text, file: SourceFile) -> Layout | None:
     """The layout that most of the first lines have; None for an empty file.
 
-    A file that is not events is refused, with what it seems to be.
+    A file that is not events is refused, with what it seems to be. So is one of blank lines: a day
+    without events is an empty file.
     """
-    lines = text.head.split(b"\n")
-    if len(text.head) < text.size:
-        lines.pop()  # cut off by the end of the look
-    widths = Counter(line.count(b"\t") + 1 for line in lines if line.strip())
-    if not widths:
+    if text.size == 0:
         return None
+    widths = Counter(text.widths)
+    if not widths:
+        raise FileRefused(f"{file.name} holds nothing but blank lines ({text.lines:,} of them)")
     known = {width: count for width, count in widths.items() if width in LAYOUTS}
     if known:
         best = max(known.values())
         if 2 * best >= widths.total():
-            first = next(w for line in lines if known.get(w := line.count(b"\t") + 1) == best)
-            return LAYOUTS[first]
+            return LAYOUTS[next(width for width in text.widths if known.get(width) == best)]
     width = widths.most_common(1)[0][0]
-    what = OTHER_FILES.get(width) or _guess(text.head)
+    what = OTHER_FILES.get(width) or _guess(text.start)
     raise FileRefused(
         f"{file.name} is not an event file: {width} columns, {what}. "
         "Event files have 57, 58 or 61 columns (17 for MASTERREDUCEDV2)"
     )
 
 
-def _guess(head: bytes) -> str:
-    start = head.lstrip()[:200].lower()
-    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+def _guess(start: bytes) -> str:
+    if start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         return "a web page"
     return "an unknown layout"

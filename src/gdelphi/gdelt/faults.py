@@ -1,0 +1,68 @@
+"""Whose fault an error is: that of the file at hand, or that of the system.
+
+What goes wrong with one file is told by its name, and the run goes on with the others. A disk that
+is full or read-only, and memory or file handles that are used up, would spoil every file in turn
+and say nothing about any: such an error ends the run.
+"""
+
+import errno
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gdelphi.errors import GdelphiError
+
+LONGEST = 300  # characters of a message
+NO_MEMORY = "the memory is used up"
+TOO_MANY_OPEN = "too many files are open"
+ENDS_A_RUN: Mapping[int, str] = MappingProxyType(
+    {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk is read-only",
+        errno.ENOMEM: NO_MEMORY,
+        errno.EMFILE: TOO_MANY_OPEN,
+        errno.ENFILE: TOO_MANY_OPEN,
+    }
+)
+
+
+class SystemExhausted(GdelphiError):
+    """The system cannot go on, whatever the file: its disk, its memory or its file handles."""
+
+
+def end_if_exhausted(error: BaseException, name: str) -> None:
+    """Raise SystemExhausted where the system is at fault, and not the file of this name.
+
+    Libraries wrap the system's errors, so what lies behind an error is looked at as well; but not
+    behind our own, whose raiser has judged it.
+    """
+    if isinstance(error, SystemExhausted):
+        raise error
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, GdelphiError):
+        said = _said_by_system(cause)
+        if said is not None:
+            raise SystemExhausted(
+                f"{said}, met at {name}. Mend this and ingest again: what is loaded stays"
+            ) from error
+        cause = cause.__cause__ or cause.__context__
+
+
+def _said_by_system(error: BaseException) -> str | None:
+    if isinstance(error, MemoryError):
+        return NO_MEMORY
+    if isinstance(error, OSError) and error.errno is not None:
+        found = ENDS_A_RUN.get(error.errno)
+        place = f" ({error.filename})" if found and error.filename else ""
+        return found and found + place
+    return None
+
+
+def described(error: BaseException) -> str:
+    """An error in one short line; its message may repeat what stands in a damaged file."""
+    words = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        words = error.strerror
+    if len(words) > LONGEST:
+        words = words[:LONGEST] + "..."
+    return words or type(error).__name__
