@@ -14,10 +14,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from gdelphi.config import Settings, load_settings
-from gdelphi.judge import Request, judge
-from gdelphi.judge_day import Asked
-from gdelphi.train import train
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.judge.backtest import BacktestRequest, backtest
+from gdelphi.judge.day import BacktestOptions
+from gdelphi.model.train import train
 
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "everything": {},
@@ -50,9 +50,9 @@ def study(settings: Settings, name: str, out: Path, *, every: int, steps: int) -
     folder = out / name.replace(" ", "-").replace(",", "")
     chosen = with_training(settings, {**VARIANTS[name], "steps": steps})
     train(chosen, folder / "model")
-    asked = Asked(forecasters=FORECASTERS, futures=50, text=False)
-    request = Request(folder / "model", folder / "backtest", every=every, asked=asked)
-    return judge(chosen, request)
+    asked = BacktestOptions(forecasters=FORECASTERS, futures=50, text=False)
+    request = BacktestRequest(folder / "model", folder / "backtest", every=every, asked=asked)
+    return backtest(chosen, request)
 
 
 def show(name: str, summary: dict[str, Any]) -> str:

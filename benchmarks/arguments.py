@@ -16,13 +16,19 @@ from datetime import date, timedelta
 from pathlib import Path
 from time import perf_counter
 
-from gdelphi.arguments import ArgumentHistory, read_arguments
-from gdelphi.arguments_judge import RECONSTRUCTION, ArgumentsLine, fit_forecasters, judge, table
-from gdelphi.cameo import Level
-from gdelphi.config import Settings, load_settings
-from gdelphi.profiles import WORLD, read_profiles
-from gdelphi.scores import Skill
-from gdelphi.splits import Splits, split_days
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.common.splits import Splits, split_days
+from gdelphi.common.types import WORLD, Level
+from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.judge.arguments import (
+    RECONSTRUCTION,
+    ArgumentsLine,
+    fit_forecasters,
+    judge,
+    table,
+)
+from gdelphi.measures.profiles import read_profiles
+from gdelphi.scores.probabilities import Skill
 
 KIND_NAMES = {"actor1": "actor 1", "actor2": "actor 2", "region": "region"}
 

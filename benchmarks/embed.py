@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gdelphi.clouds import Clouds, measures_folder
-from gdelphi.config import Settings, load_settings
-from gdelphi.embed import open_cache, open_encoder
-from gdelphi.events.ingest import Request, ingest
-from gdelphi.phrases import actor_key_sql, sentence
-from gdelphi.represent import represent, texts_of
-from gdelphi.space import Points
-from gdelphi.store import Store
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.measures.clouds import Clouds, measures_folder
+from gdelphi.measures.embed import embed, texts_of
+from gdelphi.measures.encoder import open_cache, open_encoder
+from gdelphi.measures.phrases import actor_key_sql, sentence
+from gdelphi.measures.space import Points
+from gdelphi.store.connection import Store
+from gdelphi.store.ingest import IngestRequest, ingest
 
 NEW_GOAL, KNOWN_GOAL = 0.9, 0.02
 SAMPLE = 1500  # phrases or rows that encoding is timed on
@@ -56,7 +56,7 @@ def seconds(job: Callable[[], object]) -> float:
 def stage(settings: Settings) -> float:
     """From the store to the points of every cloud; without descriptors. Seconds."""
     began = time.perf_counter()
-    done = represent(settings)
+    done = embed(settings)
     points = Points(done.space, open_cache(settings))
     clouds = Clouds(measures_folder(settings))
     for day in clouds.days:
@@ -95,7 +95,7 @@ def measure(work: Path, layout: str, turns: int) -> None:
     settings = settings_for(work, layout)
     sentences = all_sentences(settings)
     forget(settings, everything=True)
-    represent(settings)
+    embed(settings)
     clouds = Clouds(measures_folder(settings))
     texts = sorted(texts_of(clouds, settings.measures, clouds.days))
     phrases = sorted(texts_of(clouds, settings_for(work, "sentence").measures, clouds.days))
@@ -135,7 +135,7 @@ def per_second(number: int, times: Sequence[float]) -> str:
 def _plain(texts: list[str]) -> object:
     from sentence_transformers import SentenceTransformer
 
-    from gdelphi.embed import find_model
+    from gdelphi.measures.encoder import find_model
 
     if not _models:
         _models.append(SentenceTransformer(str(find_model("minilm")[1]), device="cpu"))
@@ -160,7 +160,7 @@ def main() -> None:
     for layout, files in (("sentence", same_day[:FEW_FILES]), ("slots", same_day)):
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
-            ingest(settings_for(work, layout), Request(files=tuple(files)))
+            ingest(settings_for(work, layout), IngestRequest(files=tuple(files)))
             _plain(["warm up"] * 64)
             measure(work, layout, given.turns)
 

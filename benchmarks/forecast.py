@@ -20,17 +20,17 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from gdelphi.config import load_settings
-from gdelphi.desk import Desk
-from gdelphi.judge import Request, judge
-from gdelphi.judge_day import Asked
-from gdelphi.sample import STREAMS_AT_ONCE
+from gdelphi.common.settings import load_settings
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.judge.backtest import BacktestRequest, backtest
+from gdelphi.judge.day import BacktestOptions
+from gdelphi.model.sampler import STREAMS_AT_ONCE
 
 TURNS = 5
 
 
 @torch.no_grad()
-def forward_pass(desk: Desk, end: int) -> float:
+def forward_pass(desk: Predictor, end: int) -> float:
     """Seconds of the network alone, over the last days of all streams."""
     sampler, total = desk.sampler, 0.0
     for start in range(0, len(desk.streams), STREAMS_AT_ONCE):
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=6)
     given = parser.parse_args()
     settings = load_settings(given.config, {"store": given.store}).settings
-    desk = Desk(settings, given.model, number=given.futures)
+    desk = Predictor(settings, given.model, number=given.futures)
     sampler, last = desk.sampler, desk.target_days("test")[-1]
     forward_pass(desk, sampler.position(last))  # the first pass is slower than all others
     passes, samples = [], []
@@ -76,9 +76,11 @@ def main() -> None:
         desk.calibrate("root")
     days = desk.target_days("test")[-given.days :]
     with tempfile.TemporaryDirectory() as folder:
-        asked = Asked(futures=given.futures)
-        request = Request(given.model, Path(folder), since=days[0], until=days[-1], asked=asked)
-        seconds = timed(judge, settings, request)
+        asked = BacktestOptions(futures=given.futures)
+        request = BacktestRequest(
+            given.model, Path(folder), since=days[0], until=days[-1], asked=asked
+        )
+        seconds = timed(backtest, settings, request)
     each = seconds / len(days)
     print(
         f"backtest of {len(days)} days, {len(desk.streams)} streams: {each:.1f} s a day with "

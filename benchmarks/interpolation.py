@@ -45,9 +45,14 @@ import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from rich.progress import Progress
 from torch import Tensor, nn
 
-from gdelphi.model import MeasureConfig, TransportBlock
-from gdelphi.ot import Measures, SinkhornSettings, exact_wasserstein2, sinkhorn
-from gdelphi.types import Measure
+from gdelphi.common.types import Measure
+from gdelphi.model.network import MeasureConfig, TransportBlock
+from gdelphi.ot import (
+    Measures,
+    SinkhornSettings,
+    exact_wasserstein2,
+    sinkhorn,
+)
 
 PAIRS, POINTS, ATOMS, FRESH = 8, 1_000, 5, 10_000
 STEPS = 8_000

@@ -20,7 +20,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gdelphi.cameo import Country, actor_types, countries, event_codes
+from gdelphi.gdelt.cameo import (
+    Country,
+    actor_types,
+    countries,
+    event_codes,
+)
 
 DAILY_ROWS = 150_000
 QUARTER_ROWS = 1_300

@@ -15,11 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gdelphi.config import Settings, load_settings
-from gdelphi.events.ingest import ingest
-from gdelphi.events.status import read_status
+from gdelphi.common.settings import Settings, load_settings
 from gdelphi.gdelt.layouts import BY_NAME, Layout
-from gdelphi.store import Store
+from gdelphi.store.connection import Store
+from gdelphi.store.ingest import ingest
+from gdelphi.store.status import read_status
 from made_archive import DAILY_ROWS, list_lines
 
 import_module("pandas")  # DuckDB imports it with the first parameter it is given; see above

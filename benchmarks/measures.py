@@ -17,21 +17,44 @@ from pathlib import Path
 
 import numpy as np
 
-from gdelphi.atoms import describe_day
-from gdelphi.basis import fit_basis
-from gdelphi.clouds import Cloud, Clouds, measures_folder
-from gdelphi.config import MeasureSettings, Settings, load_settings
-from gdelphi.embed import EmbeddingCache, open_cache
-from gdelphi.events.ingest import Request, ingest
-from gdelphi.gather import gather
-from gdelphi.phrases import lineage, sentence
-from gdelphi.profiles import WORLD
-from gdelphi.quantise import AtomRule, explained, quantise, quantise_adaptively
-from gdelphi.represent import training_clouds
-from gdelphi.space import PhraseWeights, Points, fit_space, place_of, weigh_phrases
-from gdelphi.sphere import effective_rank, mean_cosine
-from gdelphi.splits import split_days, training_end
-from gdelphi.types import FloatArray, IntArray, Measure
+from gdelphi.common.settings import (
+    MeasureSettings,
+    Settings,
+    load_settings,
+)
+from gdelphi.common.splits import split_days, training_end
+from gdelphi.common.types import (
+    WORLD,
+    FloatArray,
+    IntArray,
+    Measure,
+)
+from gdelphi.measures.basis import fit_basis
+from gdelphi.measures.cloud_update import gather
+from gdelphi.measures.clouds import (
+    Cloud,
+    Clouds,
+    measures_folder,
+)
+from gdelphi.measures.descriptors import describe_day
+from gdelphi.measures.embed import training_clouds
+from gdelphi.measures.encoder import EmbeddingCache, open_cache
+from gdelphi.measures.phrases import lineage, sentence
+from gdelphi.measures.space import (
+    PhraseWeights,
+    Points,
+    fit_space,
+    place_of,
+    weigh_phrases,
+)
+from gdelphi.ot.quantise import (
+    AtomRule,
+    explained,
+    quantise,
+    quantise_adaptively,
+)
+from gdelphi.ot.sphere import effective_rank, mean_cosine
+from gdelphi.store.ingest import IngestRequest, ingest
 from gdelphi.world.archive import create_world
 from gdelphi.world.config import world_config
 
@@ -115,7 +138,7 @@ def corpora(work: Path, shared: Path) -> Iterator[Corpus]:
         if name == "default world" and not archive.exists():
             create_world(world_config("default"), archive)
         if not settings.store.exists():
-            ingest(settings, Request())
+            ingest(settings, IngestRequest())
         gather(settings)
         yield Corpus(name, settings, Clouds(measures_folder(settings)))
 

@@ -37,7 +37,14 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from gdelphi.model import TARGETS, WEEK, DayEncoder, MeasureConfig, MeasureModel, Past
+from gdelphi.model.network import (
+    TARGET_COUNT,
+    WEEK,
+    Context,
+    DayEncoder,
+    MeasureConfig,
+    MeasureModel,
+)
 
 SIZES = (64, 256, 1024, 4096, 16384)
 FITTED_FROM = 1024
@@ -88,7 +95,7 @@ SHAPES = (
 # --- what is measured -----------------------------------------------------------------------------
 
 
-def made_past(config: MeasureConfig, shape: Shape, memory: int) -> Past:
+def made_past(config: MeasureConfig, shape: Shape, memory: int) -> Context:
     """Random numbers of the right kinds."""
     draw = torch.Generator().manual_seed(0)
     batch, days, codes = shape.batch, shape.days, config.codes
@@ -97,7 +104,7 @@ def made_past(config: MeasureConfig, shape: Shape, memory: int) -> Past:
         return torch.rand(size, generator=draw)
 
     points = torch.randn(batch, days, shape.points, config.dimension, generator=draw)
-    return Past(
+    return Context(
         points=F.normalize(points, dim=3),
         weights=uniform(batch, days, shape.points).softmax(dim=2),
         features=torch.randn(batch, memory, config.features, generator=draw),
@@ -108,7 +115,7 @@ def made_past(config: MeasureConfig, shape: Shape, memory: int) -> Past:
         headline=uniform(batch, memory, codes).round(),
         shares=uniform(batch, memory, codes).softmax(dim=2),
         thresholds=0.4 * uniform(batch, days, codes),
-        pooled=0.1 + 0.8 * uniform(batch, days, TARGETS, codes),
+        pooled=0.1 + 0.8 * uniform(batch, days, TARGET_COUNT, codes),
         usual=0.1 + 3 * uniform(batch, days, codes),
     )
 

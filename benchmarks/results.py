@@ -18,13 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from gdelphi.config import load_settings
-from gdelphi.console_judge import BacktestBar, chance, number, skill_cells
-from gdelphi.errors import GdelphiError
-from gdelphi.future_scores import text_can_be_scored
-from gdelphi.judge import Request, judge, summarise_folder
-from gdelphi.judge_day import Asked
-from gdelphi.types import TARGETS
+from gdelphi.app.console_judge import (
+    BacktestBar,
+    chance,
+    number,
+    skill_cells,
+)
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.settings import load_settings
+from gdelphi.common.types import TARGETS
+from gdelphi.judge.backtest import (
+    BacktestRequest,
+    backtest,
+    summarise_folder,
+)
+from gdelphi.judge.day import BacktestOptions
+from gdelphi.judge.futures import text_can_be_scored
 
 MEMBERS = (
     "climatology", "weekday", "persistence", "ewma", "recency", "analogues", "stack", "profiles",
@@ -40,16 +49,16 @@ def summaries(given: argparse.Namespace) -> list[Summary]:
     names = [model.resolve().name for model in given.model]
     if len(set(names)) < len(names):
         raise GdelphiError(f"models of the same name would share a folder: {', '.join(names)}")
-    asked = Asked(world=given.world, futures=given.futures, text=text_can_be_scored())
+    asked = BacktestOptions(world=given.world, futures=given.futures, text=text_can_be_scored())
     if given.summarise:
         return [summarise_folder(given.out / name) for name in names]
     found: list[Summary] = []
     for name, model in zip(names, given.model, strict=True):
-        request = Request(
+        request = BacktestRequest(
             model, given.out / name, every=given.every, asked=asked, processes=given.processes
         )
         with BacktestBar() as bar:
-            found.append(judge(settings, request, bar))
+            found.append(backtest(settings, request, bar))
     return found
 
 

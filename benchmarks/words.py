@@ -23,23 +23,37 @@ from time import perf_counter, process_time
 import numpy as np
 import torch
 
-from gdelphi.config import Settings, load_settings
-from gdelphi.console_judge import number, skill_cells
-from gdelphi.describe import ingested_panel
-from gdelphi.desk import Desk, stream_futures
-from gdelphi.expected import brief_of
-from gdelphi.judge import summarise_folder
-from gdelphi.name_choice import Comparison
-from gdelphi.names import NameBook
-from gdelphi.phrases import sentence
-from gdelphi.rouge import Text, matched_rouge
-from gdelphi.text_judge import FORMS, TextJudge, TextScore
-from gdelphi.types import TARGETS
-from gdelphi.words.forecaster import TextModel, faults
-from gdelphi.words.learning import text_ground
-from gdelphi.words.naming import Agreement, Key, Namer, agreement, nearest
-from gdelphi.words.naming_task import Examples, NamingTask, held_out
-from gdelphi.words.outlook import in_english
+from gdelphi.app.console_judge import number, skill_cells
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.common.types import TARGETS
+from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.naming import NameBook
+from gdelphi.forecast.naming_choice import Comparison
+from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.judge.backtest import summarise_folder
+from gdelphi.judge.simulated import ingested_panel
+from gdelphi.judge.texts import (
+    FORMS,
+    TextJudge,
+    TextScore,
+)
+from gdelphi.measures.phrases import sentence
+from gdelphi.scores.rouge import WeightedText, matched_rouge
+from gdelphi.text.forecast import in_english
+from gdelphi.text.forecaster import TextModel, faults
+from gdelphi.text.forecaster_task import load_text_data
+from gdelphi.text.namer import (
+    Agreement,
+    Namer,
+    PhraseKey,
+    agreement,
+    nearest,
+)
+from gdelphi.text.namer_task import (
+    Examples,
+    NamingTask,
+    held_out,
+)
 
 PHRASES = 3000  # held-out phrases, and atoms, that names are compared on
 
@@ -57,12 +71,12 @@ def settings_of(given: argparse.Namespace) -> Settings:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def rouge_one(named: Sequence[Key | None], right: Sequence[Key]) -> float:
+def rouge_one(named: Sequence[PhraseKey | None], right: Sequence[PhraseKey]) -> float:
     """Mean ROUGE-1 of names with the right ones; nothing for what cannot be read."""
     one = np.ones(1)
     found = [
         0.0 if name is None else matched_rouge(
-            Text([sentence(*name)], one), Text([sentence(*key)], one)
+            WeightedText([sentence(*name)], one), WeightedText([sentence(*key)], one)
         ).one
         for name, key in zip(named, right, strict=True)
     ]  # fmt: skip
@@ -77,7 +91,7 @@ def name_row(name: str, what: Agreement, rouge: float) -> Sequence[str]:
 def names(given: argparse.Namespace) -> None:
     """Round trips: phrase -> point -> words."""
     settings = settings_of(given)
-    task = NamingTask(text_ground(settings))
+    task = NamingTask(load_text_data(settings))
     namer = Namer.load(given.namer, task.ground.space)
     random = np.random.default_rng(1)
     size = min(PHRASES, len(task.others))
@@ -114,7 +128,7 @@ def names(given: argparse.Namespace) -> None:
 
 def futures(given: argparse.Namespace, settings: Settings) -> None:
     """Words of futures and of the expected day, under each naming."""
-    desk = Desk(settings, given.model)
+    desk = Predictor(settings, given.model)
     if not desk.path("root").exists():
         desk.calibrate("root")
     comparison = Comparison(desk, NameBook(desk.folder, desk.pack, desk.space, namer=given.namer))
@@ -152,7 +166,7 @@ def atoms_of_test_days(task: NamingTask, random: np.random.Generator) -> np.ndar
 def texts(given: argparse.Namespace) -> None:
     """ROUGE and energy scores of everybody's words."""
     settings = settings_of(given)
-    desk = Desk(settings, given.model, text=given.text_model)
+    desk = Predictor(settings, given.model, text=given.text_model)
     if not desk.path("root").exists():
         desk.calibrate("root")
     oracle = ingested_panel(desk.settings, given.world).oracle() if given.world else None
@@ -178,7 +192,7 @@ def text_row(name: str, scores: Sequence[TextScore]) -> Sequence[str]:
     return (name, "" if np.isnan(energy) else number(energy), *rouge)
 
 
-def show_faults(given: argparse.Namespace, desk: Desk, days: Sequence[object]) -> None:
+def show_faults(given: argparse.Namespace, desk: Predictor, days: Sequence[object]) -> None:
     """Texts written without a guide: how much of them is no phrase."""
     free = TextModel(given.text_model, desk.pack, guided=False)
     missed = phrases = 0
@@ -235,7 +249,7 @@ def skill(given: argparse.Namespace) -> None:
 
 def days(given: argparse.Namespace) -> None:
     """Days side by side: what came, what both models thought likeliest, three futures of each."""
-    desk = Desk(settings_of(given), given.model, text=given.text_model)
+    desk = Predictor(settings_of(given), given.model, text=given.text_model)
     if not desk.path("root").exists():
         desk.calibrate("root")
     place = desk.streams.index(given.stream)
@@ -248,7 +262,7 @@ def days(given: argparse.Namespace) -> None:
         show_day(desk, place, day)
 
 
-def show_day(desk: Desk, place: int, day: object) -> None:
+def show_day(desk: Predictor, place: int, day: object) -> None:
     stream, origin = desk.streams[place], day - timedelta(days=1)  # type: ignore[operator]
     at = desk.sampler.position(day)  # type: ignore[arg-type]
     phrases = zip(*desk.pack.atom_phrases(at, place), strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer.main
 
-from gdelphi.cli import app
+from gdelphi.app.cli import app
 
 PAGE = Path(__file__).with_name("cli.md")
 

@@ -9,12 +9,12 @@ import numpy as np
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from gdelphi.calibration import reliability_table
-from gdelphi.cameo import event_codes
-from gdelphi.describe import Panel, simulated_panel
-from gdelphi.oracle import Level
+from gdelphi.gdelt.cameo import event_codes
+from gdelphi.judge.simulated import Panel, simulated_panel
+from gdelphi.scores.reliability import reliability_table
 from gdelphi.world.config import PRESETS
 from gdelphi.world.law import INDEX, ROOTS
+from gdelphi.world.oracle import OracleLevel
 from gdelphi.world.rows import code_shares
 
 FOLDER = Path(__file__).with_name("figures")
@@ -54,7 +54,7 @@ def escalation(panel: Panel) -> None:
     window = slice(day - 12, day + 15)
     figure, axes = plt.subplots(3, 1, figsize=(9, 5.4), sharex=True)
     oracle = panel.oracle()
-    level = Level(panel.law, ROOTS, code_shares(panel.law.config))
+    level = OracleLevel(panel.law, ROOTS, code_shares(panel.law.config))
     days = panel.profiles.days[window]
     said = np.stack([level.occurs(*oracle.prospect(each))[stream] for each in days])
     for axis, root in zip(axes, ("14", "17", "18"), strict=True):
@@ -90,7 +90,7 @@ def excitation(panel: Panel) -> None:
 def calibration(panel: Panel) -> None:
     """Oracle probability against outcome, over all days."""
     oracle = panel.oracle()
-    level = Level(panel.law, ROOTS, code_shares(panel.law.config))
+    level = OracleLevel(panel.law, ROOTS, code_shares(panel.law.config))
     said = np.stack([level.occurs(*oracle.prospect(day)) for day in panel.profiles.days])
     came = (panel.profiles.counts > 0).astype(float).swapaxes(0, 1)
     came[~panel.profiles.present] = np.nan

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from gdelphi.errors import GdelphiError
+from gdelphi.common.errors import GdelphiError
 
 USER: Final = "gdelphi"
 SOCKETS: Final = Path("/proc/net/tcp")

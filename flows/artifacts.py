@@ -9,11 +9,11 @@ from prefect.artifacts import (
 )
 
 if TYPE_CHECKING:
-    from gdelphi.config import Settings
-    from gdelphi.events.ingest import IngestResult
-    from gdelphi.forecasts import StoredForecast
-    from gdelphi.pipeline import Run
-    from gdelphi.promote import Decided
+    from gdelphi.app.pipeline import PipelineRun
+    from gdelphi.app.promote import Decided
+    from gdelphi.common.settings import Settings
+    from gdelphi.forecast.archive import StoredForecast
+    from gdelphi.store.ingest import IngestResult
 
 COUNTS = ("loaded", "rows_in", "accepted", "rejected", "duplicates", "repaired", "not_tried")
 
@@ -26,7 +26,7 @@ def show_ingest(result: "IngestResult") -> None:
     create_table_artifact(counts, key="ingest", description=told)
 
 
-def show_run(settings: "Settings", run: "Run") -> None:
+def show_run(settings: "Settings", run: "PipelineRun") -> None:
     """Ingestion, the last forecast in brief, and where its report is."""
     if run.ingested:
         show_ingest(run.ingested)
@@ -48,7 +48,7 @@ def show_run(settings: "Settings", run: "Run") -> None:
 
 def _forecast(forecast: "StoredForecast") -> str:
     """Headlines that are furthest from what is usual, as Markdown."""
-    from gdelphi.summary import in_brief
+    from gdelphi.forecast.summary import in_brief
 
     manifest, brief = forecast.manifest, in_brief(forecast)
     rows = [

@@ -14,7 +14,7 @@ def backfill(since: date, until: date, as_of: date | None = None) -> None:
     settings, log = settings_of(), get_run_logger()
     steps = 3 + 2 * ((until - since).days + 1)
     with my_turn(settings, f"backfill from {since} to {until}"):
-        from gdelphi import pipeline
+        from gdelphi.app import pipeline
 
         do = Tasks(settings, steps)
         run = pipeline.backfill(settings, since, until, as_of=as_of, do=do, on_step=log.info)

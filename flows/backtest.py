@@ -19,11 +19,11 @@ def backtest(
 ) -> None:
     """Score all forecasters from one day to another; the model in use unless another is named."""
     settings = settings_of()
-    from gdelphi.judge import Request, judge
-    from gdelphi.promote import current_link
+    from gdelphi.app.promote import current_link
+    from gdelphi.judge.backtest import BacktestRequest, backtest
 
     folder = (Path(model) if model else current_link(settings)).resolve()
     out = settings.store.parent / "backtests" / f"{day_of(as_of)}-{folder.name}"
-    request = Request(folder, out, since, until, every)
-    summary = Tasks(settings, 1)("backtest", lambda: judge(settings, request))
+    request = BacktestRequest(folder, out, since, until, every)
+    summary = Tasks(settings, 1)("backtest", lambda: backtest(settings, request))
     show_backtest(summary, f"{folder.name}, kept in {out}")

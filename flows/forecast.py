@@ -15,7 +15,7 @@ def daily(as_of: date | None = None) -> None:
     """Everything that is due on a day; if a step fails, the run does, after all it could do."""
     settings, log = settings_of(), get_run_logger()
     with my_turn(settings, f"daily run for {day_of(as_of)}"):
-        from gdelphi import pipeline
+        from gdelphi.app import pipeline
 
         run = pipeline.daily(settings, as_of=as_of, do=Tasks(settings, STEPS), on_step=log.info)
     show_run(settings, run)

@@ -16,7 +16,7 @@ def ingest(as_of: date | None = None, since: date | None = None) -> None:
     """Ingest up to a day; `since` reaches further back than the last day there."""
     settings = settings_of()
     with my_turn(settings, "ingest"):
-        from gdelphi.pipeline import bring
+        from gdelphi.app.pipeline import bring
 
         result = Tasks(settings, 1)("ingest", lambda: bring(settings, since, as_of))
     show_ingest(result)

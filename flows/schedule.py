@@ -13,8 +13,8 @@ from prefect.server.schemas.schedules import CronSchedule
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
-from gdelphi.config import Settings
-from gdelphi.errors import ConfigError
+from gdelphi.common.errors import ConfigError
+from gdelphi.common.settings import Settings
 from gdelphi_flows.backfill import backfill
 from gdelphi_flows.backtest import backtest
 from gdelphi_flows.forecast import daily

@@ -22,9 +22,9 @@ from typing import Final
 
 import httpx
 
-from gdelphi.config import ENV_CONFIG, Settings
-from gdelphi.errors import GdelphiError
-from gdelphi.notify import notify
+from gdelphi.app.notify import notify
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.settings import ENV_CONFIG, Settings
 from gdelphi_flows import access
 from gdelphi_flows.processes import Child
 

@@ -12,14 +12,14 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 
-from gdelphi.config import Settings, load_settings
-from gdelphi.notify import notify
-from gdelphi.turns import take_unended, turn
+from gdelphi.app.notify import notify
+from gdelphi.app.run_lock import run_lock, take_unended
+from gdelphi.common.settings import Settings, load_settings
 
 DOWNLOADS: Final = "ingest"  # the one step that is tried again: others would fail alike
 DELAYS: Final = [60.0, 300.0, 900.0]  # seconds before each further try
 WRITER: Final = "gdelphi-writer"  # tag of all tasks, for a limit on a server that several share
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 def settings_of() -> Settings:
@@ -43,7 +43,7 @@ class Tasks:
         shown: Any = create_progress_artifact(0.0, key="progress", description="of this run")
         self._shown: UUID = shown
 
-    def __call__(self, name: str, work: Callable[[], Result], /) -> Result:
+    def __call__(self, name: str, work: Callable[[], T], /) -> T:
         again = {"retries": len(DELAYS), "retry_delay_seconds": DELAYS} if name == DOWNLOADS else {}
         given: dict[str, Any] = {
             "name": name, "tags": [WRITER], "cache_policy": NO_CACHE, "persist_result": False,
@@ -51,7 +51,7 @@ class Tasks:
         }  # fmt: skip
 
         @task(**given)
-        def step() -> Result:
+        def step() -> T:
             return work()
 
         result = step()
@@ -68,7 +68,7 @@ def my_turn(settings: Settings, what: str) -> Any:
         log.error(message)
         notify(settings.flows, f"gdelphi: {message}")
 
-    return turn(settings, what, on_wait=log.info, on_unended=told)
+    return run_lock(settings, what, on_wait=log.info, on_unended=told)
 
 
 def tell(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:

@@ -14,13 +14,13 @@ STEPS = 5
 def train(as_of: date | None = None, name: str | None = None) -> None:
     """Embed, train, names, calibrate, promote. Training takes no turn: it only reads, and lasts."""
     settings, log = settings_of(), get_run_logger()
-    from gdelphi import pipeline
-    from gdelphi.represent import represent
+    from gdelphi.app import pipeline
+    from gdelphi.measures.embed import embed
 
     folder = pipeline.challenger_folder(settings, day_of(as_of), name)
     do = Tasks(settings, STEPS)
     with my_turn(settings, "measures for training"):
-        do("embed", lambda: represent(settings))
+        do("embed", lambda: embed(settings))
     trained = do("train", lambda: pipeline.train_challenger(settings, folder))
     log.info(f"trained {trained.steps} steps into {folder}, score {trained.score:.5f}")
     if settings.flows.namer:

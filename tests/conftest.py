@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.config import ENV_PREFIX
+from gdelphi.common.settings import ENV_PREFIX
 
 LONG = (
-    "test_serve.py", "test_kill.py", "test_judge.py", "test_issue.py", "test_pipeline.py",
-    "test_train_command.py", "test_train.py", "test_promote.py", "test_load.py",
-    "test_real_archives.py", "test_flows.py", "test_embed.py",
+    "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
+    "forecast/test_forecast.py", "app/test_pipeline.py",
+    "model/test_train_command.py", "model/test_train.py", "app/test_promote.py",
+    "store/test_load.py",
+    "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",
 )  # fmt: skip
 """files that take longest: begun first, they leave no worker alone at the end"""
 
@@ -19,7 +21,7 @@ LONG = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, whole and in their order."""
     order = {name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.path.name, len(LONG)))
+    items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.name}", len(LONG)))
 
 
 @pytest.fixture(scope="session")

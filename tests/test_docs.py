@@ -4,8 +4,8 @@ import re
 import runpy
 from pathlib import Path
 
-from gdelphi.config import known_keys
-from gdelphi.schema import CODE_TABLES, MIGRATIONS
+from gdelphi.common.settings import known_keys
+from gdelphi.store.schema import CODE_TABLES, MIGRATIONS
 
 ROOT = Path(__file__).parents[1]
 

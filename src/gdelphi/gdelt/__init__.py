@@ -1,1 +1,5 @@
-"""GDELT as it is published: layouts of its files, lists of its archives, fetching, unpacking."""
+"""The outside: CAMEO codes and countries, layouts of files, archives, fetching, unpacking.
+
+Knows only common; nothing here opens the store.
+Start with archive.py: what a URL or a folder lists.
+"""

@@ -16,10 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from gdelphi.config import GDELT1, GDELT2, IngestSettings
-from gdelphi.errors import ArchiveError, FileMissing
-from gdelphi.gdelt.fetch import Fetched, Fetcher, verify
-from gdelphi.gdelt.names import SourceFile, is_other_file, open_file, parse_name
+from gdelphi.common.errors import ArchiveError, FileMissing
+from gdelphi.common.settings import (
+    GDELT1,
+    GDELT2,
+    IngestSettings,
+)
+from gdelphi.gdelt.fetch import (
+    Fetched,
+    Fetcher,
+    verify,
+)
+from gdelphi.gdelt.file_names import (
+    SourceFile,
+    is_other_file,
+    open_file,
+    parse_name,
+)
 
 ALIASES = {"gdelt1": GDELT1, "gdelt2": GDELT2}
 MASTER_LIST = "masterfilelist.txt"

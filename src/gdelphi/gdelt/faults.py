@@ -9,7 +9,7 @@ import errno
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gdelphi.errors import GdelphiError
+from gdelphi.common.errors import GdelphiError
 
 LONGEST = 300  # characters of a message
 NO_MEMORY = "the memory is used up"

@@ -20,10 +20,15 @@ from typing import TypeVar
 import httpx
 import tenacity
 
-from gdelphi.config import IngestSettings
-from gdelphi.errors import ArchiveError, FetchFailed, FileMissing, FileRefused
+from gdelphi.common.errors import (
+    ArchiveError,
+    FetchFailed,
+    FileMissing,
+    FileRefused,
+)
+from gdelphi.common.settings import IngestSettings
 from gdelphi.gdelt.faults import end_if_exhausted
-from gdelphi.gdelt.names import SourceFile
+from gdelphi.gdelt.file_names import SourceFile
 
 LONGEST_PAUSE = 300.0  # seconds; a server that asks for more is left for the next run
 SLOWEST_RATE = 1000.0  # bytes a second; below it a connection counts as stalled

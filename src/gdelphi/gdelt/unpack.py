@@ -19,10 +19,14 @@ from typing import IO
 
 import numpy as np
 
-from gdelphi.errors import FileRefused
+from gdelphi.common.errors import FileRefused
 from gdelphi.gdelt.faults import described, end_if_exhausted
-from gdelphi.gdelt.layouts import LAYOUTS, OTHER_FILES, Layout
-from gdelphi.gdelt.names import SourceFile
+from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.layouts import (
+    LAYOUTS,
+    OTHER_FILES,
+    Layout,
+)
 
 CHUNK = 1 << 20
 SMALL = 1 << 20  # a text up to this size is unpacked whatever the ratio
@@ -36,7 +40,7 @@ _BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]*\n)+")  # at once: there may be 
 
 
 @dataclass(frozen=True)
-class Text:
+class UnpackedFile:
     """A file's text on disk, and what was noticed on the way."""
 
     path: Path
@@ -73,9 +77,9 @@ class _Watch:
         self.spaced = self.spaced or _has_spaces_at_edges(self._last + piece)
         self._last = piece[-1:]
 
-    def text(self, path: Path, *, temporary: bool) -> Text:
+    def text(self, path: Path, *, temporary: bool) -> UnpackedFile:
         unended = self.size > 0 and self._last != b"\n"
-        return Text(
+        return UnpackedFile(
             path,
             self.size,
             self.lines + unended,
@@ -135,7 +139,7 @@ def _has_spaces_at_edges(piece: bytes) -> bool:
     return bool((edge[:-1] & space[1:]).any() or (space[:-1] & edge[1:]).any())
 
 
-def unpack(path: Path, file: SourceFile, into: Path, *, most: int) -> Text:
+def unpack(path: Path, file: SourceFile, into: Path, *, most: int) -> UnpackedFile:
     """The text of a fetched file, written below `into` (an unzipped file is read where it is)."""
     with path.open("rb") as stream:
         magic = stream.read(4)
@@ -150,7 +154,7 @@ def unpack(path: Path, file: SourceFile, into: Path, *, most: int) -> Text:
     return watch.text(path, temporary=False)
 
 
-def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> Text:
+def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> UnpackedFile:
     try:
         with zipfile.ZipFile(path) as archive:
             member = _only_member(archive, file)
@@ -207,7 +211,7 @@ def _read(source: IO[bytes], member: zipfile.ZipInfo, name: str) -> bytes:
         raise FileRefused(f"{name} asks for more memory than there is to unpack it") from None
 
 
-def layout_of(text: Text, file: SourceFile) -> Layout | None:
+def layout_of(text: UnpackedFile, file: SourceFile) -> Layout | None:
     """The layout that most of the first lines have; None for an empty file.
 
     A file that is not events is refused, with what it seems to be. So is one of blank lines: a day

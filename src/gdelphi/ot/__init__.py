@@ -1,11 +1,15 @@
-"""Transport of measures on the unit sphere: Sinkhorn, sliced and exact distances, energy scores.
+"""Transport on the unit sphere: Sinkhorn, sliced and exact distances, few-atom summaries.
 
-`entropic` has the differentiable distances that training uses, `semidual` the solver below them,
-`sliced` the distance of the judge, `references` exact answers to compare with, and `energy` the
-scores of weighted ensembles under any of these distances.
+Knows only common; takes and gives arrays and tensors.
+Start with entropic.py, the Sinkhorn divergence.
 """
 
-from gdelphi.ot.energy import energy_score, root_divergence, sliced_energy_score
+from gdelphi.common.errors import TransportError
+from gdelphi.ot.energy import (
+    energy_score,
+    root_divergence,
+    sliced_energy_score,
+)
 from gdelphi.ot.entropic import (
     Divergence,
     SinkhornSettings,
@@ -14,9 +18,17 @@ from gdelphi.ot.entropic import (
     sinkhorn,
     sinkhorn_divergence,
 )
-from gdelphi.ot.geometry import Measures, TransportError, batch_measures
-from gdelphi.ot.references import bures_wasserstein2, exact_transport_cost, exact_wasserstein2
-from gdelphi.ot.sliced import SlicedSettings, sliced_embedding, sliced_wasserstein2
+from gdelphi.ot.geometry import Measures, batch_measures
+from gdelphi.ot.references import (
+    bures_wasserstein2,
+    exact_transport_cost,
+    exact_wasserstein2,
+)
+from gdelphi.ot.sliced import (
+    SlicedSettings,
+    sliced_embedding,
+    sliced_wasserstein2,
+)
 
 __all__ = [
     "Divergence",

@@ -28,10 +28,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gdelphi.common.errors import TransportError
+from gdelphi.common.types import FloatArray, Measure
 from gdelphi.ot.entropic import Divergence
-from gdelphi.ot.geometry import TransportError, batch_measures
+from gdelphi.ot.geometry import batch_measures
 from gdelphi.ot.sliced import SlicedSettings, sliced_embedding
-from gdelphi.types import FloatArray, Measure
 
 ROOT_CONSTANT = 1e-4
 """Added under the root of a divergence: the root's slope is infinite at 0."""

@@ -26,11 +26,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gdelphi.common.errors import TransportError
 from gdelphi.ot.geometry import (
     COSTS,
     Cost,
     Measures,
-    TransportError,
     at_least_single,
     check_measures,
     check_pair,
@@ -39,7 +39,13 @@ from gdelphi.ot.geometry import (
     normalised,
     slope_of,
 )
-from gdelphi.ot.semidual import Problem, Solution, Stopping, solve, solve_symmetric
+from gdelphi.ot.semidual import (
+    Problem,
+    Solution,
+    Stopping,
+    solve,
+    solve_symmetric,
+)
 
 SMALLEST_SCALE = 1e-6  # costs below this are rounding, and epsilon is not made relative to them
 SELF_ENTRIES = 1 << 26

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdelphi.errors import GdelphiError
-from gdelphi.types import Measure
+from gdelphi.common.errors import TransportError
+from gdelphi.common.types import Measure
 
 Cost = Literal["half squared chord", "half squared angle"]
 COSTS: Final[tuple[Cost, ...]] = ("half squared chord", "half squared angle")
@@ -27,10 +27,6 @@ WEIGHT_SUM_TOLERANCE = 1e-2  # half precision may miss so much; weights are resc
 NEAR = 1e-3  # 1 - cosine below which the angle is taken from its series
 FAR = 1e-6  # the angle's slope is infinite at opposite points: 1 + cosine is held above this
 LONG_ROWS = 1 << 16  # n * dim from which the product with points first is quicker; measured
-
-
-class TransportError(GdelphiError):
-    """Measures cannot be transported: wrong shapes, no mass, or unknown settings."""
 
 
 class Measures(NamedTuple):

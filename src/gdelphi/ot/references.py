@@ -7,9 +7,9 @@ simplex, which is exact and cubic; POT is imported where it is used, since only 
 import numpy as np
 import torch
 
-from gdelphi.errors import GdelphiError
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.types import FloatArray, Measure
 from gdelphi.ot.geometry import Cost, cost_of
-from gdelphi.types import FloatArray, Measure
 
 
 def exact_transport_cost(

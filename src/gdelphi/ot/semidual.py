@@ -89,7 +89,7 @@ class Kernel(NamedTuple):
     """g0, [batch, m], float64"""
 
 
-class Place(NamedTuple):
+class Iterate(NamedTuple):
     """What is known of the semi-dual at g, in units of epsilon."""
 
     g: Tensor
@@ -207,14 +207,14 @@ def _ascend_by_newton(
             kernel = _absorbed(problem, trial)
         seen = _look(problem, trial, kernel)
         good = _ascends(place, seen, step)
-        place = Place(*(_where(good, new, old) for new, old in zip(seen, place, strict=True)))
+        place = Iterate(*(_where(good, new, old) for new, old in zip(seen, place, strict=True)))
         renewed, shorter = _newton_step(place), _shortened(step, seen)
         step = Step(*(_where(good, new, old) for new, old in zip(renewed, shorter, strict=True)))
         taken += 1
     return place.g, kernel, min(taken, stopping.most_iterations)
 
 
-def _look(problem: Problem, g: Tensor, kernel: Kernel) -> Place:
+def _look(problem: Problem, g: Tensor, kernel: Kernel) -> Iterate:
     """Height, gradient and Hessian at once: the marginal P 1 is the row sums of Q."""
     v = _scalings(problem, g, kernel)
     sums = torch.bmm(v[:, None], kernel.values)[:, 0]
@@ -223,10 +223,10 @@ def _look(problem: Problem, g: Tensor, kernel: Kernel) -> Place:
     b = problem.short.double()
     reached = (problem.long * (sums.log() + kernel.peaks)).sum(dim=1, dtype=torch.float64)
     height = (b * g).sum(dim=1) / problem.epsilon - reached
-    return Place(g, height, b - spread.sum(dim=2), spread)
+    return Iterate(g, height, b - spread.sum(dim=2), spread)
 
 
-def _newton_step(place: Place) -> Step:
+def _newton_step(place: Iterate) -> Step:
     """The solution of (diag(c) - Q) direction = gradient, where c = Q 1.
 
     Scaled by diag(c)^-1/2 on both sides, so that atoms of weight 1e-12 do not spoil the condition.
@@ -247,12 +247,12 @@ def _newton_step(place: Place) -> Step:
     return Step(direction, extent, ascent, (REACH / extent).clamp(max=1))
 
 
-def _ascends(place: Place, seen: Place, step: Step) -> Tensor:
+def _ascends(place: Iterate, seen: Iterate, step: Step) -> Tensor:
     sure = step.length * step.extent <= SURE_STEP
     return sure | (seen.height >= place.height + ASCENT * step.length * step.ascent)
 
 
-def _shortened(step: Step, seen: Place) -> Step:
+def _shortened(step: Step, seen: Iterate) -> Step:
     """The step, cut by the secant rule on its directional derivative, not below what is sure."""
     derivative = (seen.gradient * step.direction).sum(dim=1)
     secant = step.length * step.ascent / (step.ascent - derivative).clamp_min(TINY)

@@ -23,7 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdelphi.ot.geometry import Measures, TransportError, check_measures, check_pair
+from gdelphi.common.errors import TransportError
+from gdelphi.ot.geometry import (
+    Measures,
+    check_measures,
+    check_pair,
+)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-from gdelphi.config import Settings, SplitSettings
-from gdelphi.errors import ConfigError
-from gdelphi.events.status import Status
-from gdelphi.forecasts import Manifest
+from gdelphi.common.errors import ConfigError
+from gdelphi.common.settings import Settings, SplitSettings
+from gdelphi.common.splits import split_days
+from gdelphi.forecast.archive import ForecastManifest
 from gdelphi.report.content import Record
-from gdelphi.report.past import Past
+from gdelphi.report.past import PastNews
 from gdelphi.report.plain import clean, counted
-from gdelphi.splits import split_days
+from gdelphi.store.status import Status
 
 FURTHEST: Final = 3000  # days: who needs more has set a split by dates
 NEXT: Final = "`gdelphi embed`, `gdelphi train` and `gdelphi forecast` make one"
@@ -30,8 +30,8 @@ class Circumstances:
     status: Status
     origin: date
     partial: bool
-    manifest: Manifest | None
-    past: Past
+    manifest: ForecastManifest | None
+    past: PastNews
     record: Record
     problems: Sequence[str]
     """of other forecasts in the folder"""
@@ -83,7 +83,7 @@ def _all(about: Circumstances) -> Iterator[str]:
         yield f"A stored forecast was passed over: {problem}."
 
 
-def _of_forecast(manifest: Manifest) -> Iterator[str]:
+def _of_forecast(manifest: ForecastManifest) -> Iterator[str]:
     if manifest.hindsight:
         yield (
             f"In hindsight: what is published was fitted on days up to {manifest.fitted_until}, "
@@ -96,7 +96,7 @@ def _of_forecast(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _of_days(past: Past) -> Iterator[str]:
+def _of_days(past: PastNews) -> Iterator[str]:
     missing = past.missing
     if missing:
         named = ", ".join(day.isoformat() for day in missing[-3:])

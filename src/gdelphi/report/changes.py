@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gdelphi.report.content import Change, Country, Probability
-from gdelphi.report.past import RECENT, Past
+from gdelphi.report.content import (
+    Change,
+    CountryReport,
+    Probability,
+)
+from gdelphi.report.past import RECENT, PastNews
 from gdelphi.report.plain import percent
 
 MOST: Final = 10
 LEAST: Final = 0.005  # a smaller change is none
-TARGETS: Final = ("headline", "surge")
+CHANGE_TARGETS: Final = ("headline", "surge")
 MEMBERS: Final = {
     "profiles": "the model's day attention",
     "direct": "its direct head",
@@ -29,14 +33,16 @@ BASELINES_SHOWN: Final = 2
 OFTEN: Final = 2  # futures from one day that are worth telling
 
 
-def changes_of(countries: Sequence[Country], watched: Sequence[str], past: Past) -> list[Change]:
+def changes_of(
+    countries: Sequence[CountryReport], watched: Sequence[str], past: PastNews
+) -> list[Change]:
     """The largest changes of the streams that are watched."""
     found = [
         (country, each)
         for country in countries
         if country.stream in watched
         for each in country.probabilities
-        if each.level == "root" and each.target in TARGETS and _moved(each) >= LEAST
+        if each.level == "root" and each.target in CHANGE_TARGETS and _moved(each) >= LEAST
     ]
     found.sort(key=lambda pair: (-_moved(pair[1]), pair[0].stream, pair[1].code, pair[1].target))
     return [_change(country, each, past) for country, each in found[:MOST]]
@@ -51,7 +57,7 @@ def _moved(said: Probability) -> float:
     return 0.0 if before is None else abs(said.published - before)
 
 
-def _change(country: Country, said: Probability, past: Past) -> Change:
+def _change(country: CountryReport, said: Probability, past: PastNews) -> Change:
     return Change(
         stream=country.stream,
         name=country.name,
@@ -65,7 +71,7 @@ def _change(country: Country, said: Probability, past: Past) -> Change:
     )
 
 
-def _reasons(country: Country, said: Probability, past: Past) -> Iterator[str]:
+def _reasons(country: CountryReport, said: Probability, past: PastNews) -> Iterator[str]:
     """First what the news were like, then how the number came about."""
     yield from _last_days(country, said, past)
     yield from _strongest_report(country, said)
@@ -92,7 +98,7 @@ def _own(said: Probability) -> list[str]:
     return [name for name in MEMBERS if name in said.members]
 
 
-def _last_days(country: Country, said: Probability, past: Past) -> Iterator[str]:
+def _last_days(country: CountryReport, said: Probability, past: PastNews) -> Iterator[str]:
     times, known = past.headlines(country.stream, said.code)
     standing = past.standing(country.stream, said.code)
     if known:
@@ -106,7 +112,7 @@ def _last_days(country: Country, said: Probability, past: Past) -> Iterator[str]
         yield told
 
 
-def _strongest_report(country: Country, said: Probability) -> Iterator[str]:
+def _strongest_report(country: CountryReport, said: Probability) -> Iterator[str]:
     evidence = [
         row
         for event in country.events
@@ -119,7 +125,7 @@ def _strongest_report(country: Country, said: Probability) -> Iterator[str]:
         yield f"the strongest report of it, mentioned {times} on {row.day}: {row.words}"
 
 
-def _drawn_days(country: Country, said: Probability) -> Iterator[str]:
+def _drawn_days(country: CountryReport, said: Probability) -> Iterator[str]:
     """The futures with an atom of this root, and the day that most of them come from."""
     if country.fan is None or not country.fan.futures:
         return

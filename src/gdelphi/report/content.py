@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gdelphi.common.types import Level, Target
+
 FORMAT: Final = 1
 MEASURES_NEWS: Final = (
     "This measures news, not events: what is forecast is what will be reported and coded, "
@@ -19,8 +21,6 @@ CONFLICT: Final = ("14", "15", "17", "18", "19", "20")
 """roots that are counted as conflict on the map: protest, show of force, coercion, assault, fight,
 mass violence"""
 
-Target = Literal["occurs", "headline", "surge"]
-Level = Literal["root", "base", "full"]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -33,7 +33,7 @@ class Content(BaseModel):
 # --- a country ------------------------------------------------------------------------------------
 
 
-class Phrase(Content):
+class WeightedPhrase(Content):
     """A phrase of a day in brief."""
 
     weight: Number
@@ -137,7 +137,7 @@ class Fan(Content):
     landmarks: dict[str, tuple[Number, Number]] = Field(description="where standard events lie")
 
 
-class Country(Content):
+class CountryReport(Content):
     """All about one stream."""
 
     stream: str
@@ -151,8 +151,8 @@ class Country(Content):
         description="largest distance of a root's headline probability from what is usual, signed"
     )
     change_code: str | None
-    brief: list[Phrase] = Field(description="tomorrow in brief; empty without a forecast")
-    latest: list[Phrase] = Field(description="the origin's own day in brief")
+    brief: list[WeightedPhrase] = Field(description="tomorrow in brief; empty without a forecast")
+    latest: list[WeightedPhrase] = Field(description="the origin's own day in brief")
     rows: list[int | None] = Field(description="reports on each of the report's past days")
     probabilities: list[Probability]
     shares: list[Share]
@@ -193,7 +193,7 @@ class SkillLine(Content):
     cells: int
 
 
-class Window(Content):
+class RecordWindow(Content):
     """A stretch of judged days."""
 
     days: int = Field(description="asked for: 30 or 90")
@@ -237,7 +237,7 @@ class Record(Content):
         description="whether published is better than the stack beyond chance; unknown: null"
     )
     verdict: str = Field(description="the same in a sentence, for the top of the page")
-    windows: list[Window]
+    windows: list[RecordWindow]
     calibration: list[Bin]
     hits: list[Verdict] = Field(description="improbable by the stack, said by us, and it came")
     misses: list[Verdict] = Field(description="said, and did not come; or came unsaid")
@@ -246,7 +246,7 @@ class Record(Content):
 # --- the report -----------------------------------------------------------------------------------
 
 
-class Gap(Content):
+class DataGap(Content):
     """Days without data."""
 
     first: date
@@ -288,7 +288,7 @@ class Report(Content):
     days: list[date] = Field(description="the past days of rows and shares")
     watchlist: list[str] = Field(description="streams")
     changes: list[Change]
-    countries: list[Country]
+    countries: list[CountryReport]
     record: Record
-    missing: list[Gap]
+    missing: list[DataGap]
     provenance: Provenance

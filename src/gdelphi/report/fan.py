@@ -18,15 +18,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.clouds import measures_folder
-from gdelphi.config import Settings
-from gdelphi.dayfiles import MeasuresError
-from gdelphi.phrases import lineage
-from gdelphi.profiles import standard_events
-from gdelphi.report.content import Fan, Future, FuturePoint
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.settings import Settings
+from gdelphi.common.types import FloatArray
+from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.phrases import lineage
+from gdelphi.measures.profiles import standard_events
+from gdelphi.measures.space import load_space
+from gdelphi.report.content import (
+    Fan,
+    Future,
+    FuturePoint,
+)
 from gdelphi.report.plain import clean
-from gdelphi.space import load_space
-from gdelphi.types import FloatArray
 
 LEAST: Final = 0.005  # of a future's day: lighter atoms are not drawn
 DIGITS: Final = 3  # of a coordinate: a thousandth of the plane is less than a pixel

@@ -14,17 +14,22 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from gdelphi.forecasts import Manifest
-from gdelphi.judge_files import BacktestFolder, JudgeError, read_table, scores_path
-from gdelphi.report.chosen import Shelf, rank
-from gdelphi.types import TARGETS, FloatArray
+from gdelphi.common.errors import JudgeError
+from gdelphi.common.types import TARGETS, FloatArray
+from gdelphi.forecast.archive import ForecastManifest
+from gdelphi.judge.files import (
+    BacktestFolder,
+    read_table,
+    scores_path,
+)
+from gdelphi.report.choose import Shelf, rank
 
 PUBLISHED: Final = "published"
 STACK: Final = "stack"
 LEVEL: Final = "root"
 
 
-class Cells(NamedTuple):
+class JudgedCells(NamedTuple):
     """A target over days and cells, each [day, cell]; NaN where nothing was said or came."""
 
     published: FloatArray
@@ -33,39 +38,42 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class PastForecasts:
     """Published and stack against what came, over target days."""
 
     days: tuple[date, ...]
     cells: tuple[tuple[str, str], ...]
     """stream and code"""
-    targets: Mapping[str, Cells]
+    targets: Mapping[str, JudgedCells]
 
-    def last(self, days: Sequence[date]) -> "Judged":
+    def last(self, days: Sequence[date]) -> "PastForecasts":
         """The same for some of its days."""
         kept = [number for number, day in enumerate(self.days) if day in set(days)]
         targets = {
-            name: Cells(*(values[kept] for values in cells)) for name, cells in self.targets.items()
+            name: JudgedCells(*(values[kept] for values in cells))
+            for name, cells in self.targets.items()
         }
-        return Judged(tuple(self.days[number] for number in kept), self.cells, targets)
+        return PastForecasts(tuple(self.days[number] for number in kept), self.cells, targets)
 
 
-Row = tuple[str, str, str, float, float, float]
+CellRow = tuple[str, str, str, float, float, float]
 """stream, code, target, published, stack, came"""
 
 
-def judged_forecasts(shelf: Shelf, until: date) -> tuple[Judged, list[Manifest], list[str]]:
+def judged_forecasts(
+    shelf: Shelf, until: date
+) -> tuple[PastForecasts, list[ForecastManifest], list[str]]:
     """The scored forecasts of target days up to a day, one for each; none made in hindsight.
 
     Scores that cannot be read are told: they can be made again.
     """
-    by_day: dict[date, list[Manifest]] = {}
+    by_day: dict[date, list[ForecastManifest]] = {}
     for each in shelf.manifests:
         path = scores_path(shelf.folder, each.recipe.origin, each.id)
         if not each.hindsight and each.target_day <= until and path.exists():
             by_day.setdefault(each.target_day, []).append(each)
-    rows: dict[date, list[Row]] = {}
-    chosen: list[Manifest] = []
+    rows: dict[date, list[CellRow]] = {}
+    chosen: list[ForecastManifest] = []
     problems: list[str] = []
     for day in sorted(by_day):
         manifest = max(by_day[day], key=rank)
@@ -81,7 +89,7 @@ def judged_forecasts(shelf: Shelf, until: date) -> tuple[Judged, list[Manifest],
     return _arranged(rows), chosen, problems
 
 
-def _scored_rows(path: Path) -> Iterator[Row]:
+def _scored_rows(path: Path) -> Iterator[CellRow]:
     table = read_table(path)
     table = table.filter(pc.equal(table["level"], LEVEL))
     came = _floats(table["outcome"])
@@ -98,7 +106,7 @@ def probability_from(brier: FloatArray, came: FloatArray) -> FloatArray:
     return np.where(np.isnan(came), np.nan, found)
 
 
-def judged_backtest(folder: Path, until: date) -> Judged:
+def judged_backtest(folder: Path, until: date) -> PastForecasts:
     """The days of a backtest of roots up to a day, none that took part in fitting."""
     backtest = BacktestFolder(folder)
     origin = backtest.run()["origin"]
@@ -112,7 +120,7 @@ def judged_backtest(folder: Path, until: date) -> Judged:
     return _arranged({day: list(_backtest_rows(backtest, day)) for day in days})
 
 
-def _backtest_rows(backtest: BacktestFolder, day: date) -> Iterator[Row]:
+def _backtest_rows(backtest: BacktestFolder, day: date) -> Iterator[CellRow]:
     table = backtest.read_day("probabilities", day)
     published, stack, came = (_floats(table[name]) for name in (PUBLISHED, STACK, "outcome"))
     yield from _rows(table, published, stack, came)
@@ -123,13 +131,15 @@ def _floats(column: Any) -> FloatArray:
     return values.astype(np.float64)
 
 
-def _rows(table: Any, published: FloatArray, stack: FloatArray, came: FloatArray) -> Iterator[Row]:
+def _rows(
+    table: Any, published: FloatArray, stack: FloatArray, came: FloatArray
+) -> Iterator[CellRow]:
     keys = (table[name].to_pylist() for name in ("stream", "code", "target"))
     numbers = (values.tolist() for values in (published, stack, came))
     yield from zip(*keys, *numbers, strict=True)
 
 
-def _arranged(rows: Mapping[date, Sequence[Row]]) -> Judged:
+def _arranged(rows: Mapping[date, Sequence[CellRow]]) -> PastForecasts:
     """Rows of each day as arrays; streams may differ from day to day."""
     days = tuple(sorted(rows))
     cells = tuple(sorted({(row[0], row[1]) for given in rows.values() for row in given}))
@@ -138,4 +148,4 @@ def _arranged(rows: Mapping[date, Sequence[Row]]) -> Judged:
     for at, day in enumerate(days):
         for stream, code, target, *numbers in rows[day]:
             values[target][:, at, place[stream, code]] = numbers
-    return Judged(days, cells, {name: Cells(*given) for name, given in values.items()})
+    return PastForecasts(days, cells, {name: JudgedCells(*given) for name, given in values.items()})

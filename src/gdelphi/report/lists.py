@@ -14,10 +14,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gdelphi.judge_files import write_text
+from gdelphi.judge.files import write_text
 from gdelphi.report import page
 from gdelphi.report.content import Change
-from gdelphi.report.feed import FEED, Listed, feed
+from gdelphi.report.feed import (
+    FEED,
+    Listed,
+    feed,
+)
 
 PAGE: Final = "index.html"
 REPORT: Final = "report.json"

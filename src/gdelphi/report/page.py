@@ -20,9 +20,18 @@ import jinja2
 from markupsafe import Markup
 
 from gdelphi.report import marks, views
-from gdelphi.report.content import Change, Content, Report
+from gdelphi.report.content import (
+    Change,
+    Content,
+    Report,
+)
 from gdelphi.report.payload import payload
-from gdelphi.report.safe import anchor, clean, script_json, ticked
+from gdelphi.report.safe import (
+    anchor,
+    clean,
+    script_json,
+    ticked,
+)
 
 STYLES: Final = ("base.css", "overview.css", "country.css")
 SCRIPTS: Final = ("base.js", "map.js", "table.js", "charts.js", "fan.js", "country.js", "start.js")

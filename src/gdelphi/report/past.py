@@ -12,19 +12,27 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.clouds import measures_folder
-from gdelphi.config import Settings
-from gdelphi.dayfiles import MeasuresError
-from gdelphi.descriptors import DayDescriptors, Descriptors
-from gdelphi.errors import GdelphiError
-from gdelphi.events.status import Status
-from gdelphi.phrases import sentence
-from gdelphi.profiles import Profiles, headline_of, read_profiles
-from gdelphi.report.content import Gap, Phrase
-from gdelphi.report.plain import clean, counted, label_of, number
-from gdelphi.space import load_space, place_of
-from gdelphi.store import Connection, Store
-from gdelphi.types import IntArray
+from gdelphi.common.errors import MeasuresError, ReportError
+from gdelphi.common.settings import Settings
+from gdelphi.common.types import IntArray
+from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.descriptor_files import DayDescriptors, Descriptors
+from gdelphi.measures.phrases import sentence
+from gdelphi.measures.profiles import (
+    Profiles,
+    headline_of,
+    read_profiles,
+)
+from gdelphi.measures.space import load_space, place_of
+from gdelphi.report.content import DataGap, WeightedPhrase
+from gdelphi.report.plain import (
+    clean,
+    counted,
+    label_of,
+    number,
+)
+from gdelphi.store.connection import Connection, Store
+from gdelphi.store.status import Status
 
 MEDIAN_DAYS: Final = 60  # that a share is compared with
 RECENT: Final = 7  # days of which it is said how often something was a headline
@@ -39,11 +47,7 @@ _WHY: Final = {
 }
 
 
-class ReportError(GdelphiError):
-    """A report cannot be made, or what is on disk is none."""
-
-
-class Standing(NamedTuple):
+class StreamLevel(NamedTuple):
     """A root's share on a day, and what it has been."""
 
     share: float
@@ -53,7 +57,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class PastNews:
     """The days of some streams up to and with an origin."""
 
     origin: date
@@ -104,19 +108,19 @@ class Past:
         told = headline_of(weights)[:, self.history.codes.index(code)]
         return int(told[known].sum()), int(known.sum())
 
-    def standing(self, stream: str, code: str) -> Standing | None:
+    def standing(self, stream: str, code: str) -> StreamLevel | None:
         """A root's share on the origin's day, and the median of the days before, if known."""
         place = self._place(stream), slice(None), self.history.codes.index(code)
         shares, known = self.history.shares[place], self.history.present
         before = shares[:-1][known[:-1]][-MEDIAN_DAYS:]
         if not known[-1] or len(before) < RECENT:
             return None
-        return Standing(float(shares[-1]), float(np.median(before)), len(before))
+        return StreamLevel(float(shares[-1]), float(np.median(before)), len(before))
 
 
 def read_past(
     settings: Settings, origin: date, streams: Sequence[str] | None, status: Status
-) -> Past:
+) -> PastNews:
     """Read the days up to an origin; without streams, of those with the most rows."""
     first = status.first_day or origin
     shown = max(first, origin - timedelta(days=settings.report.past_days - 1))
@@ -128,7 +132,7 @@ def read_past(
         history = read_profiles(connection, "root", chosen, since=since, until=origin)
         complete_at = _complete_at(connection, origin)
     days = tuple(shown + timedelta(days=number) for number in range((origin - shown).days + 1))
-    return Past(origin, days, history, complete_at)
+    return PastNews(origin, days, history, complete_at)
 
 
 def _largest(connection: Connection, since: date, until: date) -> list[str]:
@@ -153,7 +157,7 @@ def _complete_at(connection: Connection, origin: date) -> datetime | None:
 # --- the origin's day in brief --------------------------------------------------------------------
 
 
-def latest_in_brief(settings: Settings, past: Past) -> Mapping[str, list[Phrase]]:
+def latest_in_brief(settings: Settings, past: PastNews) -> Mapping[str, list[WeightedPhrase]]:
     """The origin's day of each stream: atoms of its descriptor, or else its largest roots."""
     found = _descriptors(settings, past.origin)
     return {
@@ -170,7 +174,7 @@ def _descriptors(settings: Settings, day: date) -> DayDescriptors | None:
         return None
 
 
-def _atoms(found: DayDescriptors, stream: str) -> list[Phrase]:
+def _atoms(found: DayDescriptors, stream: str) -> list[WeightedPhrase]:
     try:
         day = found.descriptor(stream)
     except MeasuresError:  # a file that cannot be read is made again by `gdelphi embed`
@@ -179,7 +183,7 @@ def _atoms(found: DayDescriptors, stream: str) -> list[Phrase]:
         return []
     place = place_of(stream)
     phrases = [
-        Phrase(
+        WeightedPhrase(
             weight=number(weight) or 0.0,
             words=clean(sentence(first, code, second, place)),
             code=clean(code),
@@ -189,14 +193,14 @@ def _atoms(found: DayDescriptors, stream: str) -> list[Phrase]:
     return sorted(phrases, key=lambda each: -each.weight)
 
 
-def _largest_roots(past: Past, stream: str) -> list[Phrase]:
+def _largest_roots(past: PastNews, stream: str) -> list[WeightedPhrase]:
     """The day's largest roots by share, with their number of reports."""
     shares = past.history.shares[past.history.streams.index(stream), -1]
     counts = past.counts(stream)
     places = [place for place in np.argsort(-shares, kind="stable") if counts[place]]
     codes = past.history.codes
     return [
-        Phrase(
+        WeightedPhrase(
             weight=number(shares[place]) or 0.0,
             words=f"{label_of(codes[place])} ({counted(int(counts[place]), 'report')})",
             code=codes[place],
@@ -208,7 +212,7 @@ def _largest_roots(past: Past, stream: str) -> list[Phrase]:
 # --- what is missing ------------------------------------------------------------------------------
 
 
-def gaps(status: Status, days: Sequence[date]) -> list[Gap]:
+def gaps(status: Status, days: Sequence[date]) -> list[DataGap]:
     """The days among those shown that are not whole, and why."""
     found = []
     for gap in status.gaps:
@@ -216,5 +220,5 @@ def gaps(status: Status, days: Sequence[date]) -> list[Gap]:
         if first <= last:
             why = _WHY.get(gap.state, gap.state)
             reason = f" ({clean(gap.reason)})" if gap.reason else ""
-            found.append(Gap(first=first, last=last, why=why + reason))
+            found.append(DataGap(first=first, last=last, why=why + reason))
     return found

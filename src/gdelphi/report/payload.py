@@ -9,10 +9,22 @@ smaller shares, are left to the tables beside the page.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from gdelphi.report.content import Country, Event, Fan, Phrase, Probability, Report, Share
-from gdelphi.report.safe import anchor, clean, web_address
+from gdelphi.common.types import TARGETS
+from gdelphi.report.content import (
+    CountryReport,
+    Event,
+    Fan,
+    Probability,
+    Report,
+    Share,
+    WeightedPhrase,
+)
+from gdelphi.report.safe import (
+    anchor,
+    clean,
+    web_address,
+)
 
-TARGETS: Final = ("occurs", "headline", "surge")
 WORTH: Final = 0.01
 """a finer code is on the page if a probability or what is usual for it is at least this"""
 SHARES: Final = 9
@@ -32,7 +44,7 @@ def thousandths(value: float | None) -> int | None:
     return None if value is None else round(value * 1000)
 
 
-class Codes:
+class CodeNumbers:
     """Numbers for codes, given in the order in which they are met."""
 
     def __init__(self) -> None:
@@ -50,7 +62,7 @@ class Codes:
         return self._numbers[key]
 
 
-def _phrases(phrases: Iterable[Phrase]) -> list[Any]:
+def _phrases(phrases: Iterable[WeightedPhrase]) -> list[Any]:
     return [[thousandths(p.weight), clean(p.words, 140), kind(p.code)] for p in phrases]
 
 
@@ -63,7 +75,7 @@ def _kept(found: list[Probability]) -> list[Probability]:
     return [p for p in found if (p.level, p.code) in worth]
 
 
-def _probabilities(found: list[Probability], codes: Codes) -> list[Any]:
+def _probabilities(found: list[Probability], codes: CodeNumbers) -> list[Any]:
     lines: dict[int, list[Any]] = {}
     for p in _kept(found):
         number = codes.number(p.code, p.label, p.level)
@@ -74,7 +86,7 @@ def _probabilities(found: list[Probability], codes: Codes) -> list[Any]:
     return list(lines.values())
 
 
-def _shares(shares: list[Share], codes: Codes) -> list[Any]:
+def _shares(shares: list[Share], codes: CodeNumbers) -> list[Any]:
     largest = sorted(shares, key=lambda s: max(s.mean, s.q95 / 2), reverse=True)[:SHARES]
     return [
         [
@@ -86,7 +98,7 @@ def _shares(shares: list[Share], codes: Codes) -> list[Any]:
     ]
 
 
-def _event(event: Event, codes: Codes) -> dict[str, Any]:
+def _event(event: Event, codes: CodeNumbers) -> dict[str, Any]:
     return {
         "code": codes.number(event.code, event.label, event.level),
         "headline": thousandths(event.headline),
@@ -109,7 +121,7 @@ def _event(event: Event, codes: Codes) -> dict[str, Any]:
     }
 
 
-def _fan(fan: Fan | None, codes: Codes) -> dict[str, Any] | None:
+def _fan(fan: Fan | None, codes: CodeNumbers) -> dict[str, Any] | None:
     if fan is None:
         return None
     futures = []
@@ -130,7 +142,7 @@ def _fan(fan: Fan | None, codes: Codes) -> dict[str, Any] | None:
     }
 
 
-def _published(country: Country) -> list[str | None]:
+def _published(country: CountryReport) -> list[str | None]:
     """For each target: whether the combination or the stack is what is published."""
     which: list[str | None] = []
     for target in TARGETS:
@@ -139,7 +151,7 @@ def _published(country: Country) -> list[str | None]:
     return which
 
 
-def _country(country: Country, codes: Codes) -> dict[str, Any]:
+def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
     return {
         "stream": clean(country.stream, 12),
         "anchor": anchor(country.stream),
@@ -161,7 +173,7 @@ def _country(country: Country, codes: Codes) -> dict[str, Any]:
 
 def payload(report: Report) -> dict[str, Any]:
     """All that the page's script needs, ready for JSON."""
-    codes = Codes()
+    codes = CodeNumbers()
     return {
         "countries": [_country(country, codes) for country in report.countries],
         "codes": codes.entries,

@@ -10,7 +10,7 @@ thousand of them.
 import math
 from typing import Any, Final
 
-from gdelphi.cameo import event_codes
+from gdelphi.gdelt.cameo import event_codes
 
 DIGITS: Final = 5
 _DROPPED: Final = {

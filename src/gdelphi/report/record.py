@@ -17,21 +17,42 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import bdtrik
 
-from gdelphi.brief import name_of
-from gdelphi.calibration import reliability_band
-from gdelphi.config import Settings
-from gdelphi.errors import GdelphiError
-from gdelphi.forecasts import Manifest
-from gdelphi.report.chosen import Shelf
-from gdelphi.report.content import Bin, Record, SkillLine, Target, Verdict, Window
-from gdelphi.report.judged import Cells, Judged, judged_backtest, judged_forecasts
-from gdelphi.report.plain import clean, counted, label_of, number
-from gdelphi.scores import Bootstrap, brier, skill
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.settings import Settings
+from gdelphi.common.types import Target
+from gdelphi.forecast.archive import ForecastManifest
+from gdelphi.measures.brief import name_of
+from gdelphi.report.choose import Shelf
+from gdelphi.report.content import (
+    Bin,
+    Record,
+    RecordWindow,
+    SkillLine,
+    Verdict,
+)
+from gdelphi.report.judged import (
+    JudgedCells,
+    PastForecasts,
+    judged_backtest,
+    judged_forecasts,
+)
+from gdelphi.report.plain import (
+    clean,
+    counted,
+    label_of,
+    number,
+)
+from gdelphi.scores.probabilities import (
+    Bootstrap,
+    brier,
+    skill,
+)
+from gdelphi.scores.reliability import reliability_band
 
 WINDOWS: Final = (30, 90)
 FEWEST: Final = 5  # judged days that a record is made from
 FEWEST_FOR_SKILL: Final = 14  # days below which nothing is claimed: two blocks of a week
-TARGETS: Final[tuple[Target, ...]] = ("headline", "occurs", "surge")
+RECORD_TARGETS: Final[tuple[Target, ...]] = ("headline", "occurs", "surge")
 CLAIMED: Final = ("headline", "occurs")
 SHOWN: Final[tuple[Target, ...]] = ("headline", "surge")
 """targets of hits and misses"""
@@ -86,7 +107,7 @@ def _none(note: str) -> Record:
     )
 
 
-def _about_forecasts(judged: Judged, chosen: Sequence[Manifest]) -> str:
+def _about_forecasts(judged: PastForecasts, chosen: Sequence[ForecastManifest]) -> str:
     late = sum(each.issued_at.date() > each.target_day for each in chosen)
     after = f" {late} of them were made after their day, from news before it alone." if late else ""
     return (
@@ -95,14 +116,14 @@ def _about_forecasts(judged: Judged, chosen: Sequence[Manifest]) -> str:
     )
 
 
-def _about_backtest(judged: Judged) -> str:
+def _about_backtest(judged: PastForecasts) -> str:
     return (
         f"A backtest, not forecasts that were published: {counted(len(judged.days), 'day')} from "
         f"{judged.days[0]} to {judged.days[-1]}, none of which took part in fitting."
     )
 
 
-def _record(source: Any, judged: Judged, note: str) -> Record:
+def _record(source: Any, judged: PastForecasts, note: str) -> Record:
     windows = [_window(judged, days) for days in WINDOWS]
     skilful, verdict = verdict_of(windows[-1], source)
     longest = judged.last(_within(judged, WINDOWS[-1]))
@@ -113,7 +134,9 @@ def _record(source: Any, judged: Judged, note: str) -> Record:
         skilful=skilful,
         verdict=verdict,
         windows=windows,
-        calibration=[each for target in TARGETS for each in bins(target, longest.targets[target])],
+        calibration=[
+            each for target in RECORD_TARGETS for each in bins(target, longest.targets[target])
+        ],
         hits=hits(newest),
         misses=misses(newest),
     )
@@ -122,26 +145,26 @@ def _record(source: Any, judged: Judged, note: str) -> Record:
 # --- skill ----------------------------------------------------------------------------------------
 
 
-def _within(judged: Judged, days: int) -> list[date]:
+def _within(judged: PastForecasts, days: int) -> list[date]:
     first = judged.days[-1] - timedelta(days=days - 1)
     return [day for day in judged.days if day >= first]
 
 
-def _window(judged: Judged, days: int) -> Window:
+def _window(judged: PastForecasts, days: int) -> RecordWindow:
     """Skill over the last days; blocks are shorter than a week where days are few."""
     own = judged.last(_within(judged, days))
     bootstrap = Bootstrap(block_days=min(7, max(1, len(own.days) // 2)))
     lines = [
         line
-        for target in TARGETS
+        for target in RECORD_TARGETS
         if (line := _line(target, own.targets[target], bootstrap)) is not None
     ]
-    return Window(
+    return RecordWindow(
         days=days, first=own.days[0], last=own.days[-1], judged=len(own.days), lines=lines
     )
 
 
-def _line(target: Target, cells: Cells, bootstrap: Bootstrap) -> SkillLine | None:
+def _line(target: Target, cells: JudgedCells, bootstrap: Bootstrap) -> SkillLine | None:
     mine, bar = (brier(said, cells.came) for said in (cells.published, cells.stack))
     known = ~(np.isnan(mine) | np.isnan(bar))
     if not known.any():
@@ -162,7 +185,7 @@ def _line(target: Target, cells: Cells, bootstrap: Bootstrap) -> SkillLine | Non
     )
 
 
-def verdict_of(window: Window, source: str) -> tuple[bool | None, str]:
+def verdict_of(window: RecordWindow, source: str) -> tuple[bool | None, str]:
     """Whether there is skill over the stack, and how to say it."""
     over = f"Over {counted(window.judged, 'judged day')} ({window.first} to {window.last})"
     if source == "backtest":
@@ -195,7 +218,7 @@ def _told(line: SkillLine) -> str:
 # --- calibration ----------------------------------------------------------------------------------
 
 
-def bins(target: Target, cells: Cells) -> Iterator[Bin]:
+def bins(target: Target, cells: JudgedCells) -> Iterator[Bin]:
     """Said against came, with the band that holds it if what was said is true."""
     if not len(cells.came):
         return
@@ -240,7 +263,7 @@ def _binomial(at: float, count: int, said: float) -> float:
 # --- hits and misses ------------------------------------------------------------------------------
 
 
-def hits(judged: Judged) -> list[Verdict]:
+def hits(judged: PastForecasts) -> list[Verdict]:
     """What came, was said by us and not by the stack; then where we gained most on it."""
     found = [
         (each, strict)
@@ -253,7 +276,7 @@ def hits(judged: Judged) -> list[Verdict]:
     return [each for each, _ in found[:MOST]]
 
 
-def misses(judged: Judged) -> list[Verdict]:
+def misses(judged: PastForecasts) -> list[Verdict]:
     """Said and did not come, or came unsaid: the largest losses first."""
     found = [
         each
@@ -277,7 +300,7 @@ def _loss(said: Verdict) -> float:
     return (said.published - said.came) ** 2
 
 
-def _verdicts(judged: Judged) -> Iterator[Verdict]:
+def _verdicts(judged: PastForecasts) -> Iterator[Verdict]:
     for target in SHOWN:
         cells = judged.targets[target]
         known = ~(np.isnan(cells.came) | np.isnan(cells.published))

@@ -10,13 +10,13 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from gdelphi.report.content import Country, Report
+from gdelphi.report.content import CountryReport, Report
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """beginnings that a spreadsheet may obey, their wide forms too"""
 QUANTILES: Final = ("q05", "q25", "q50", "q75", "q95")
 
-Cells = Sequence[Any]
+CsvRow = Sequence[Any]
 
 
 def guarded(value: Any) -> Any:
@@ -26,7 +26,7 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def as_csv(names: Sequence[str], rows: Iterable[Cells]) -> str:
+def as_csv(names: Sequence[str], rows: Iterable[CsvRow]) -> str:
     """Rows under their names."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -76,7 +76,7 @@ def _shares(report: Report) -> str:
     return as_csv(names, (row for country in report.countries for row in _own(report, country)))
 
 
-def _own(report: Report, country: Country) -> Iterator[Cells]:
+def _own(report: Report, country: CountryReport) -> Iterator[CsvRow]:
     forecast = bool(country.probabilities)
     for each in country.shares:
         key = (country.stream, country.name, each.code, each.label)
@@ -96,7 +96,7 @@ def _events(report: Report) -> str:
     return as_csv(names, (row for country in report.countries for row in _event_rows(country)))
 
 
-def _event_rows(country: Country) -> Iterator[Cells]:
+def _event_rows(country: CountryReport) -> Iterator[CsvRow]:
     for event in country.events:
         key = (
             country.stream, country.name, event.level, event.code, event.label, event.headline,

@@ -6,8 +6,19 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from gdelphi.report import marks
-from gdelphi.report.content import Change, Country, Record, Report, SkillLine, Window
-from gdelphi.report.outlines import HEIGHT, WIDTH, outlines
+from gdelphi.report.content import (
+    Change,
+    CountryReport,
+    Record,
+    RecordWindow,
+    Report,
+    SkillLine,
+)
+from gdelphi.report.outlines import (
+    HEIGHT,
+    WIDTH,
+    outlines,
+)
 from gdelphi.report.safe import anchor, clean
 
 TARGET_WORDS: Final = {"occurs": "is reported", "headline": "headline", "surge": "surge"}
@@ -70,7 +81,7 @@ class Land(NamedTuple):
     words: str
 
 
-def lands(countries: Sequence[Country]) -> list[Land]:
+def lands(countries: Sequence[CountryReport]) -> list[Land]:
     """All countries in the order of drawing: rough outlines first, dots last."""
     index = {country.iso3: number for number, country in enumerate(countries) if country.iso3}
     found = []
@@ -90,7 +101,7 @@ def lands(countries: Sequence[Country]) -> list[Land]:
     return sorted(found, key=lambda land: land.dot is not None)
 
 
-def labels(country: Country) -> dict[str, str]:
+def labels(country: CountryReport) -> dict[str, str]:
     """Labels of the country's roots by code."""
     found = {s.code: s.label for s in country.shares}
     return found | {p.code: p.label for p in country.probabilities if p.level == "root"}
@@ -103,7 +114,7 @@ class Top(NamedTuple):
     chance: str
 
 
-class Line(NamedTuple):
+class CountryRow(NamedTuple):
     """A country in the table."""
 
     number: int
@@ -128,7 +139,7 @@ def _all_watched(report: Report) -> bool:
     return {country.stream for country in report.countries} <= set(report.watchlist)
 
 
-def line(number: int, report: Report) -> Line:
+def line(number: int, report: Report) -> CountryRow:
     """A country's row of the table."""
     country = report.countries[number]
     names = labels(country)
@@ -137,7 +148,7 @@ def line(number: int, report: Report) -> Line:
         key=lambda p: p.published,
         reverse=True,
     )
-    return Line(
+    return CountryRow(
         number=number,
         anchor=anchor(country.stream),
         stream=clean(country.stream, 12),
@@ -167,12 +178,12 @@ class SkillView(NamedTuple):
 class WindowView(NamedTuple):
     """A stretch of judged days."""
 
-    window: Window
+    window: RecordWindow
     lines: list[SkillView]
     reach: float
 
 
-def window(found: Window) -> WindowView:
+def window(found: RecordWindow) -> WindowView:
     """A window with its intervals drawn on one scale."""
     most = marks.reach(found.lines)
     lines = [

@@ -25,11 +25,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gdelphi import __version__
-from gdelphi.errors import ArchiveError
+from gdelphi.common.errors import ArchiveError
 from gdelphi.world.config import WorldConfig
 from gdelphi.world.law import Ints, Law
-from gdelphi.world.rows import QUARTERS, Form, RowMaker, moment_of
-from gdelphi.world.simulate import Day, simulate
+from gdelphi.world.rows import (
+    QUARTERS,
+    ArchiveForm,
+    RowMaker,
+    moment_of,
+)
+from gdelphi.world.simulate import SimulatedDay, simulate
 
 FIRST_ID = 1_000_000_000
 SITE = "http://data.gdeltproject.org/gdeltv2"
@@ -52,8 +57,8 @@ class Created:
 def create_world(
     config: WorldConfig,
     out: Path,
-    form: Form = "v1",
-    on_day: Callable[[Day], None] | None = None,
+    form: ArchiveForm = "v1",
+    on_day: Callable[[SimulatedDay], None] | None = None,
 ) -> Created:
     """Simulate a world and write its archive: dailies (v1) or 15-minute files (v2)."""
     out = out.expanduser().resolve()
@@ -106,7 +111,11 @@ def _refuse_if_used(out: Path) -> None:
 
 
 def _write_world(
-    law: Law, folder: Path, out: Path, form: Form, on_day: Callable[[Day], None] | None
+    law: Law,
+    folder: Path,
+    out: Path,
+    form: ArchiveForm,
+    on_day: Callable[[SimulatedDay], None] | None,
 ) -> Created:
     folder.mkdir()
     maker, files, regimes = RowMaker(law, form), _Files(folder), []
@@ -127,7 +136,9 @@ def _write_world(
     return Created(out, law.config.days, rows, len(files.listed), tuple(missing))
 
 
-def _texts_of(day: date, lines: list[str], quarters: Ints, form: Form) -> Iterator[tuple[str, str]]:
+def _texts_of(
+    day: date, lines: list[str], quarters: Ints, form: ArchiveForm
+) -> Iterator[tuple[str, str]]:
     """The files of a day: beginning of the name, text."""
     if form == "v1":
         yield f"{day:%Y%m%d}", "".join(f"{line}\n" for line in lines)
@@ -156,7 +167,7 @@ class _Files:
         md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
         self.listed.append((f"{member}.zip", len(content), md5))
 
-    def write_lists(self, form: Form) -> None:
+    def write_lists(self, form: ArchiveForm) -> None:
         if form == "v1":
             self._write("md5sums", [f"{md5}  {name}\n" for name, _, md5 in self.listed])
             self._write("filesizes", [f"{size} {name}\n" for name, size, _ in self.listed])
@@ -170,7 +181,7 @@ class _Files:
 
 
 def _write_truth(
-    law: Law, folder: Path, form: Form, regimes: list[NDArray[np.int8]], missing: list[date]
+    law: Law, folder: Path, form: ArchiveForm, regimes: list[NDArray[np.int8]], missing: list[date]
 ) -> None:
     """The constants and what was hidden, day by day and stream by stream."""
     folder.mkdir()

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gdelphi.errors import ConfigError
+from gdelphi.common.errors import ConfigError
 
 MEMORY_DAYS = 14  # the longest look back: lead of the earliest announcement
 LADDER_DAYS = 7

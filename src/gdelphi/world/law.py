@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from gdelphi.cameo import root_codes
+from gdelphi.gdelt.cameo import root_codes
 from gdelphi.world.config import (
     CONFLICT_ROOTS,
     LADDER_DAYS,
@@ -45,7 +45,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Memory:
+class WorldState:
     """The past as far as it matters; index 0 is yesterday."""
 
     recent: Floats  # [MEMORY_DAYS, S, R] rows over activity and the usual number
@@ -191,16 +191,16 @@ class Law:
 
     # The two calls.
 
-    def beginning(self) -> Memory:
+    def beginning(self) -> WorldState:
         """Before the first day everything was as usual."""
         streams, kinds = self.config.streams, len(self.config.occasions)
-        return Memory(
+        return WorldState(
             np.ones((MEMORY_DAYS, streams, len(ROOTS))),
             np.zeros((MEMORY_DAYS, streams, kinds), bool),
             np.ones(len(self.map.rivals)),
         )
 
-    def excitation(self, memory: Memory, blind_to: Ingredient | None = None) -> Floats:
+    def excitation(self, memory: WorldState, blind_to: Ingredient | None = None) -> Floats:
         """The part of `relative` that news has made, [S, R].
 
         An ingredient that is off, or that a blind oracle does not see, has its average effect.
@@ -230,7 +230,7 @@ class Law:
             total += self.announcing @ self.echoes
         return total
 
-    def rates(self, index: int, memory: Memory, blind_to: Ingredient | None = None) -> Floats:
+    def rates(self, index: int, memory: WorldState, blind_to: Ingredient | None = None) -> Floats:
         """Mean number of rows but for announcements, given each regime, [Z, S, R]."""
         regime = self.regime
         if blind_to == "regime" or not self.config.switches.regime:
@@ -240,7 +240,7 @@ class Law:
         weekday = self.weekday(index) if weekly else np.ones(len(ROOTS))
         return np.asarray(self.activity(index, weekly=weekly) * weekday * self.usual * relative)
 
-    def remember(self, index: int, memory: Memory, news: Published | None) -> Memory:
+    def remember(self, index: int, memory: WorldState, news: Published | None) -> WorldState:
         """The memory after a day; a day that was not published is remembered as empty."""
         if news is None:
             shape = (self.config.streams, len(self.config.occasions))
@@ -249,7 +249,7 @@ class Law:
         relative = news.counts / (self.activity(index) * self.expected)
         strain = news.pair_conflicts / (self.activity(index) * self.usual_conflicts)
         keep = self.config.tension_memory
-        return Memory(
+        return WorldState(
             np.concatenate([relative[None], memory.recent[:-1]]),
             np.concatenate([news.announced[None], memory.announced[:-1]]),
             keep * memory.tension + (1 - keep) * strain,

@@ -11,10 +11,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.random import Generator
 
-from gdelphi.cameo import Country, country_by_cameo, event_codes, quad_class
-from gdelphi.errors import ConfigError
+from gdelphi.common.errors import ConfigError
+from gdelphi.gdelt.cameo import (
+    Country,
+    country_by_cameo,
+    event_codes,
+    quad_class,
+)
 from gdelphi.world.config import ROOT_SHARES, WorldConfig
-from gdelphi.world.law import ROOTS, Floats, Ints, Law
+from gdelphi.world.law import (
+    ROOTS,
+    Floats,
+    Ints,
+    Law,
+)
 from gdelphi.world.places import Place
 
 Shares = Mapping[str, Mapping[str, float]]

@@ -10,8 +10,12 @@ from functools import cache
 import numpy as np
 from countryinfo import CountryInfo
 
-from gdelphi.cameo import Country, countries, country_by_fips
-from gdelphi.errors import ConfigError
+from gdelphi.common.errors import ConfigError
+from gdelphi.gdelt.cameo import (
+    Country,
+    countries,
+    country_by_fips,
+)
 
 # FIPS codes, cluster by cluster; further countries follow in the order of the crosswalk.
 CLUSTERS = (  # noqa: SIM905 - readable as words

@@ -19,16 +19,33 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gdelphi.cameo import event_codes
+from gdelphi.gdelt.cameo import event_codes
 from gdelphi.world import marginals
-from gdelphi.world.config import LEAD_SHARE, MENTIONS, ROOT_SHARES, Dirt
-from gdelphi.world.law import INDEX, ROOTS, Ints, Law
-from gdelphi.world.marginals import FIRST_TOWN, PLACES, ROLES, TOWNS, Odds, matrix
+from gdelphi.world.config import (
+    LEAD_SHARE,
+    MENTIONS,
+    ROOT_SHARES,
+    Dirt,
+)
+from gdelphi.world.law import (
+    INDEX,
+    ROOTS,
+    Ints,
+    Law,
+)
+from gdelphi.world.marginals import (
+    FIRST_TOWN,
+    PLACES,
+    ROLES,
+    TOWNS,
+    Odds,
+    matrix,
+)
 from gdelphi.world.marginals import code_shares as code_shares
 from gdelphi.world.places import Place, all_places
-from gdelphi.world.simulate import Day
+from gdelphi.world.simulate import SimulatedDay
 
-Form = Literal["v1", "v2"]
+ArchiveForm = Literal["v1", "v2"]
 Texts = NDArray[Any]  # of str
 
 QUARTERS = 96
@@ -66,7 +83,7 @@ class Rows:
 class RowMaker:
     """Writes the rows of one world's days."""
 
-    def __init__(self, law: Law, form: Form) -> None:
+    def __init__(self, law: Law, form: ArchiveForm) -> None:
         self.law, self.config, self.form = law, law.config, form
         self.dirt = law.config.dirt or Dirt(**dict.fromkeys(Dirt.model_fields, 0.0))
         self.lands = marginals.lands(law)
@@ -124,14 +141,14 @@ class RowMaker:
 
     # --- drawing ----------------------------------------------------------------------------------
 
-    def lines(self, day: Day, first_id: int) -> tuple[list[str], Ints]:
+    def lines(self, day: SimulatedDay, first_id: int) -> tuple[list[str], Ints]:
         """A day's lines in the order of publication, and each one's quarter hour (0 to 95)."""
         rng = np.random.default_rng([self.config.seed, 4, day.index])
         rows = self._draw(rng, day)
         quarters = np.sort(self.quarter_odds.draw_many(rng, len(rows)))
         return self._write(rng, rows, day.day, first_id, quarters), quarters
 
-    def _draw(self, rng: Generator, day: Day) -> Rows:
+    def _draw(self, rng: Generator, day: SimulatedDay) -> Rows:
         home, stream, root, code, rival = self._occurrences(rng, day)
         actor1, actor2 = self._actors(rng, home, root, rival)
         self._blank(rng, rival, actor1, actor2)
@@ -143,7 +160,9 @@ class RowMaker:
             self._tell_again(rng, rows)
         return rows
 
-    def _occurrences(self, rng: Generator, day: Day) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    def _occurrences(
+        self, rng: Generator, day: SimulatedDay
+    ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Home, stream, root, code and rival of each row, shuffled."""
         plain = day.usual - day.with_rival.sum(axis=2)
         split = np.concatenate([plain[:, :, None], day.with_rival], axis=2)

@@ -7,11 +7,18 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from gdelphi.world.law import CONFLICT, EXTRA_ROWS, INDEX, Ints, Law, Published
+from gdelphi.world.law import (
+    CONFLICT,
+    EXTRA_ROWS,
+    INDEX,
+    Ints,
+    Law,
+    Published,
+)
 
 
 @dataclass(frozen=True)
-class Day:
+class SimulatedDay:
     """A day of the world, before its rows are written out.
 
     S streams, R roots, K kinds of occasions; J is the largest number of rivals of a country, in
@@ -31,7 +38,7 @@ class Day:
         return int(self.usual.sum() + self.announcements.sum())
 
 
-def simulate(law: Law) -> Iterator[Day]:
+def simulate(law: Law) -> Iterator[SimulatedDay]:
     """All days of the world, in order."""
     config = law.config
     rng = np.random.default_rng([config.seed, 3])
@@ -48,7 +55,7 @@ def simulate(law: Law) -> Iterator[Day]:
         extra = rng.poisson(EXTRA_ROWS, announced.shape)
         with_rival = _with_rivals(law, rng, usual)
         missing = bool(0 < index < config.days - 1 and rng.random() < lost)
-        day = Day(
+        day = SimulatedDay(
             index, law.day(index), missing, usual, announced * (1 + extra), with_rival, regime
         )
         yield day
@@ -59,7 +66,7 @@ def _announcing(law: Law) -> NDArray[np.float64]:
     return law.announcing if law.config.switches.occasions else np.zeros_like(law.announcing)
 
 
-def published(law: Law, day: Day) -> Published:
+def published(law: Law, day: SimulatedDay) -> Published:
     """What the news of a day shows."""
     counts = day.usual.astype(float)
     for kind, occasion in enumerate(law.config.occasions):

@@ -1,0 +1,90 @@
+"""Telling somebody that a run has failed: a webhook, a command, or both.
+
+A notification never hides what it tells of: whatever goes wrong with it is logged and returned, and
+nothing is raised. A webhook gets JSON with one field, `text`, which Slack, Mattermost and most
+others take as it is; everything else (mail, a pager) is a command that reads its standard input.
+"""
+
+import logging
+import shlex
+import subprocess
+from typing import Final
+
+import httpx
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+)
+
+from gdelphi.common.flow_settings import FlowSettings
+
+ATTEMPTS: Final = 4
+FIRST_PAUSE: Final = 1.0  # seconds; it doubles
+TIMEOUT: Final = 20.0  # seconds for a webhook's answer
+COMMAND_TIMEOUT: Final = 120.0
+LONGEST: Final = 3000  # characters; most webhooks refuse more than 4,000
+TOO_MANY, SERVER_ERROR = 429, 500
+
+log = logging.getLogger(__name__)
+
+
+def notify(settings: FlowSettings, text: str) -> list[str]:
+    """Send a message wherever the settings say; returns what went wrong with it."""
+    text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    problems = []
+    if settings.notify_url:
+        problems += _post(settings.notify_url, text)
+    if settings.notify_command:
+        problems += _run(settings.notify_command, text)
+    for problem in problems:
+        log.error("the notification was not sent: %s; it says: %s", problem, text)
+    return problems
+
+
+def _post(url: str, text: str) -> list[str]:
+    """The URL is not told in a problem: whoever knows it may post there."""
+    tries = Retrying(
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_exponential(FIRST_PAUSE),
+        retry=retry_if_exception(_passing),
+        reraise=True,
+    )
+    try:
+        tries(_post_once, url, text)
+    except httpx.HTTPStatusError as error:
+        return [f"the webhook (flows.notify_url) answers {error.response.status_code}"]
+    except (httpx.HTTPError, httpx.InvalidURL, RetryError) as error:
+        return [f"the webhook (flows.notify_url) cannot be reached ({type(error).__name__})"]
+    return []
+
+
+def _post_once(url: str, text: str) -> None:
+    httpx.post(url, json={"text": text}, timeout=TIMEOUT).raise_for_status()
+
+
+def _passing(error: BaseException) -> bool:
+    """Whether trying again may help."""
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+        return status == TOO_MANY or status >= SERVER_ERROR
+    return isinstance(error, httpx.TransportError) and not isinstance(
+        error, httpx.UnsupportedProtocol
+    )
+
+
+def _run(command: str, text: str) -> list[str]:
+    """The command without a shell: its words are those of the settings, the message is input."""
+    try:
+        subprocess.run(  # noqa: S603 - the operator's own command
+            shlex.split(command), input=text.encode(), check=True, timeout=COMMAND_TIMEOUT,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        return [f"{command!r} exits with {error.returncode}{f': {said[-1]}' if said else ''}"]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [f"{command!r} cannot be run ({error})"]
+    return []

@@ -1,0 +1,355 @@
+"""What a day's run consists of: plain functions, without a scheduler.
+
+    ingest -> embed -> forecast what is due -> score what has come -> report
+
+Each step does only what is missing, so a run that is late, killed or done twice ends in the same
+place, and a night that was missed is made up for by the next run. A step that fails does not stop
+those that can go on without it: a page with yesterday's forecast and a banner is worth more in the
+morning than none. What failed is kept as a trouble, and whoever runs the steps fails at the end.
+
+`do` carries out a step. The flows pass one that makes it a Prefect task; nothing here knows.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from gdelphi.app.promote import (
+    Decided,
+    model_in_use,
+    promote,
+)
+from gdelphi.common.errors import GdelphiError, PipelineError, TrainingError
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.archive import (
+    ForecastStore,
+    forecasts_folder,
+    model_fingerprint,
+)
+from gdelphi.forecast.forecast import ForecastRequest as ForecastRequest
+from gdelphi.forecast.forecast import (
+    ForecastResult,
+    calibrate,
+    forecast,
+)
+from gdelphi.forecast.naming import fitting_namer
+from gdelphi.forecast.naming_choice import USUAL_NAMER
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.judge.score import ForecastsScored, score_forecasts
+from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.embed import EmbedResult, embed
+from gdelphi.measures.space import load_space
+from gdelphi.model.train import Trained, train
+from gdelphi.report.report import (
+    PAGE,
+    ReportRequest,
+    ReportWritten,
+    make_report,
+    reports_folder,
+)
+from gdelphi.store.connection import Store
+from gdelphi.store.ingest import IngestRequest as IngestRequest
+from gdelphi.store.ingest import IngestResult, ingest
+from gdelphi.text.tasks import make_task
+from gdelphi.text.train import TextTrained, train_task
+
+FURTHEST_BACK: Final = 14  # days of missed nights that a run makes up for
+CHALLENGER: Final = "challenger-"
+CHALLENGERS_KEPT: Final = 3
+T = TypeVar("T")
+
+
+class Do(Protocol):
+    """Carries out a step that has a name."""
+
+    def __call__(self, name: str, work: Callable[[], T], /) -> T: ...
+
+
+def straight(_: str, work: Callable[[], T], /) -> T:
+    """A step without ado."""
+    return work()
+
+
+def today() -> date:
+    """By the clock that news days go by."""
+    return datetime.now(UTC).date()
+
+
+# --- what is due ----------------------------------------------------------------------------------
+
+
+def complete_days(settings: Settings, as_of: date) -> list[date]:
+    """News days that a forecast can be made from: loaded, complete and over."""
+    with Store(settings).reading() as connection:
+        rows = connection.rows("SELECT NewsDay, complete FROM days WHERE loaded > 0 ORDER BY 1")
+    newest = rows[-1][0] if rows else as_of
+    return [day for day, complete in rows if complete and (day < as_of or day < newest)]
+
+
+def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
+    """Days that a forecast of tomorrow is still to be made from, in their order.
+
+    All complete days since forecasts began that have none, whoever would have made it, up to
+    FURTHEST_BACK days back: missed nights, and days that were late. The latest also if only another
+    model, or this one about fewer streams, has spoken of it. Into an empty folder goes the latest
+    alone: the past is for `backfill`.
+    """
+    days = complete_days(settings, as_of)
+    made = ForecastStore(forecasts_folder(settings)).list()
+    tomorrow = [each.recipe for each in made if each.recipe.horizon == 1]
+    if not days:
+        return []
+    latest, spoken = days[-1], {recipe.origin for recipe in tomorrow}
+    began = min(spoken, default=latest)
+    since = max(began, latest - timedelta(days=FURTHEST_BACK))
+    due = {day for day in days if day >= since and day not in spoken}
+    name, wanted = model_fingerprint(model), _streams_wanted(settings.flows.streams, model)
+    whole = any(
+        recipe.origin == latest and recipe.model == name and len(recipe.streams) >= wanted
+        for recipe in tomorrow
+    )
+    return sorted(due if whole else due | {latest})
+
+
+def _streams_wanted(text: str, model: Path) -> int:
+    """How many streams a forecast is about; what text names none is refused when it is made."""
+    said = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    known = len(said["origin"]["pack"]["streams"])
+    if text.strip().lower() == "all":
+        return known
+    largest = re.fullmatch(r"top(\d+)", text.strip().lower())
+    named = int(largest[1]) if largest else len({each.strip().upper() for each in text.split(",")})
+    return min(named, known)
+
+
+def due_reports(settings: Settings, new: Sequence[date], as_of: date) -> list[date]:
+    """Origins whose report is to be written: new ones, those that a killed run owes, the latest."""
+    days = complete_days(settings, as_of)
+    if not days:
+        return []
+    since = days[-1] - timedelta(days=FURTHEST_BACK)
+    spoken = {each.recipe.origin for each in ForecastStore(forecasts_folder(settings)).list()}
+    owed = {day for day in spoken if day >= since and not _reported(settings, day)}
+    return sorted({*new, *owed.intersection(days), days[-1]})
+
+
+def _reported(settings: Settings, origin: date) -> bool:
+    return (reports_folder(settings) / origin.isoformat() / PAGE).exists()
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def bring(settings: Settings, since: date | None = None, until: date | None = None) -> IngestResult:
+    """Ingest; an error unless all that the archive has is there."""
+    result = ingest(settings, IngestRequest(since=since, until=until))
+    if not result.succeeded:
+        first = result.troubles[0] if result.troubles else None
+        told = f"; the first: {first.name}, {first.reason}" if first else ""
+        raise PipelineError(
+            f"{len(result.troubles) + result.not_tried} files of {result.archive} could not be "
+            f"loaded{told}. `gdelphi status` tells of all"
+        )
+    return result
+
+
+def forecast_from(settings: Settings, model: Path, origin: date, as_of: date) -> ForecastResult:
+    """The forecast of the day after an origin, for the streams that the settings name."""
+    streams = settings.flows.streams
+    return forecast(settings, ForecastRequest(model, origin, streams=streams, as_of=as_of))
+
+
+def score(settings: Settings, as_of: date) -> ForecastsScored | None:
+    """Score all forecasts whose day has come; None if there are no forecasts."""
+    folder = forecasts_folder(settings)
+    if not ForecastStore(folder).list():
+        return None
+    return score_forecasts(settings, folder, as_of=as_of)
+
+
+def report_on(settings: Settings, origin: date, as_of: date) -> ReportWritten:
+    """Write the report of an origin."""
+    return make_report(settings, ReportRequest(origin=origin, as_of=as_of))
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class PipelineRun:
+    """What a run has done so far, and what went wrong."""
+
+    as_of: date
+    ingested: IngestResult | None = None
+    represented: EmbedResult | None = None
+    issued: list[ForecastResult] = field(default_factory=list)
+    scored: ForecastsScored | None = None
+    reports: list[ReportWritten] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """worth knowing, and no failure"""
+    troubles: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def going_on(self, what: str) -> Iterator[None]:
+        """A step without which others can do; running out of time ends them all."""
+        try:
+            yield
+        except TimeoutError:
+            raise
+        except (GdelphiError, OSError) as error:
+            self.troubles.append(f"{what}: {error}")
+
+    def raise_troubles(self) -> None:
+        """Fail if a step has, now that all that could be done is."""
+        if self.troubles:
+            raise PipelineError("; ".join(self.troubles))
+
+
+def daily(
+    settings: Settings, *, as_of: date | None = None, do: Do = straight, on_step: OnStep = silent
+) -> PipelineRun:
+    """Everything that is due on a day."""
+    run = PipelineRun(as_of or today())
+    with run.going_on("ingest"):
+        run.ingested = do("ingest", lambda: bring(settings, until=run.as_of))
+    with run.going_on("embed"):
+        run.represented = do("embed", lambda: embed(settings))
+    with run.going_on("forecast"):
+        model = model_in_use(settings)
+        if model is None:
+            run.notes.append(
+                "no model is in use, so the report has no forecast: `gdelphi train`, then "
+                "`gdelphi promote`"
+            )
+        else:
+            due = due_origins(settings, model, run.as_of)
+            _forecast(settings, run, model, due, do, on_step)
+    _finish(settings, run, [each.forecast.manifest.recipe.origin for each in run.issued], do)
+    return run
+
+
+def backfill(
+    settings: Settings,
+    since: date,
+    until: date,
+    *,
+    as_of: date | None = None,
+    do: Do = straight,
+    on_step: OnStep = silent,
+) -> PipelineRun:
+    """Days of the past, as if there had been a run on each: with the model in use now."""
+    if since > until:
+        raise PipelineError(f"no day is between {since} and {until}: give the earlier one first")
+    run = PipelineRun(as_of or today())
+    with run.going_on("ingest"):
+        run.ingested = do("ingest", lambda: bring(settings, since, until))
+    run.represented = do("embed", lambda: embed(settings))
+    model = model_in_use(settings)
+    if model is None:
+        raise PipelineError("no model is in use: `gdelphi train`, then `gdelphi promote`")
+    days = [day for day in complete_days(settings, run.as_of) if since <= day <= until]
+    if not days:
+        raise PipelineError(
+            f"{settings.store} has no complete day from {since} to {until}: `gdelphi status` says "
+            "why"
+        )
+    _forecast(settings, run, model, days, do, on_step)
+    _finish(settings, run, days, do)
+    return run
+
+
+def _forecast(
+    settings: Settings,
+    run: PipelineRun,
+    model: Path,
+    origins: Sequence[date],
+    do: Do,
+    on_step: OnStep,
+) -> None:
+    for number, origin in enumerate(origins, start=1):
+        on_step(f"forecast {number} of {len(origins)}: from {origin}")
+        with run.going_on(f"forecast from {origin}"):
+            work = _bound(forecast_from, settings, model, origin, run.as_of)
+            run.issued.append(do(f"forecast {origin}", work))
+
+
+def _finish(settings: Settings, run: PipelineRun, origins: Sequence[date], do: Do) -> None:
+    with run.going_on("score"):
+        run.scored = do("score", lambda: score(settings, run.as_of))
+    with run.going_on("report"):
+        due = due_reports(settings, origins, run.as_of)
+        if not due:
+            raise PipelineError(f"{settings.store} has no complete day: `gdelphi status` says why")
+        for origin in due:
+            with run.going_on(f"report of {origin}"):
+                work = _bound(report_on, settings, origin, run.as_of)
+                run.reports.append(do(f"report {origin}", work))
+
+
+def _bound(work: Callable[..., T], *given: object) -> Callable[[], T]:
+    """In a loop a lambda would see the last round's values."""
+    return lambda: work(*given)
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """What a training run did."""
+
+    trained: Trained
+    decided: Decided
+
+
+def challenger_folder(settings: Settings, as_of: date, name: str | None = None) -> Path:
+    """Where the challenger of a day is trained, beside the model in use."""
+    return settings.flows.models / (name or f"{CHALLENGER}{as_of.isoformat()}")
+
+
+def train_challenger(settings: Settings, folder: Path) -> Trained:
+    """Train into a folder."""
+    return _on_or_anew(partial(train, settings, folder), folder)
+
+
+def _on_or_anew(work: Callable[..., T], folder: Path) -> T:
+    """A training on from where a killed run was, or anew if its days are others."""
+    try:
+        return work()
+    except TrainingError:
+        if not (folder / "state").exists():
+            raise
+        return work(resume=False)
+
+
+def train_namer(settings: Settings) -> TextTrained | None:
+    """Train a namer for the points of these measures, where none is that fits: names that it gives
+    to futures are tried when a challenger is calibrated. None if there is nothing to do."""
+    space = load_space(measures_folder(settings) / "space")
+    folder = settings.flows.models / USUAL_NAMER
+    if space.settings.layout != "slots" or fitting_namer(folder, space):
+        return None
+    return _on_or_anew(partial(train_task, make_task(settings, "namer"), folder), folder)
+
+
+def calibrate_challenger(settings: Settings, folder: Path) -> None:
+    """Fit what the challenger would publish, on days as they are now."""
+    embed(settings)  # training takes hours, and days may have come in meanwhile
+    calibrate(Predictor(settings, folder))
+
+
+def decide(settings: Settings, folder: Path, on_step: OnStep = silent) -> Decided:
+    """Promote by the rule, and take old challengers away."""
+    decided = promote(settings, folder, on_step=on_step)
+    challengers = sorted(settings.flows.models.glob(f"{CHALLENGER}*-*-*"))
+    for old in challengers[:-CHALLENGERS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    return decided

@@ -1,0 +1,325 @@
+"""Which model is in use, and when another takes its place.
+
+    models/current          a link to the folder of the model in use
+    models/3f9c2a71b0d4e586 models that are or were in use, named by their fingerprint
+    models/promotions.jsonl who decided what, when, on what scores
+
+A challenger takes the place of the model in use if it is not worse on validation B: both are asked
+for the same days and streams, and the Brier score of each target, of the roots, is taken relative
+to the stack's, so that no target counts more than another. As everywhere a day is answered by a
+combination that was fitted on other days (`publish.fit_publisher`), and days that the incumbent was
+trained or stopped on are left out.
+
+What is in use is a copy: another training into the challenger's folder must not change it. The link
+is replaced in one moment, so a forecast at any time finds a whole model. The log is written before
+the link is, so it may tell of a switch that did not come about, and never lacks one that did.
+"""
+
+import getpass
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final, Literal
+
+from gdelphi.common.errors import PromotionError
+from gdelphi.common.files import alone
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.archive import model_fingerprint
+from gdelphi.forecast.forecast import ensure_calibrated
+from gdelphi.forecast.members import members
+from gdelphi.forecast.predictor import BEFORE, Predictor
+from gdelphi.forecast.publisher import (
+    BLOCKS,
+    Choice,
+    fit_publisher,
+)
+from gdelphi.measures.profiles import read_profiles
+
+CURRENT: Final = "current"
+LOG: Final = "promotions.jsonl"
+NOT_COPIED: Final = ("state", ".lock", ".*.part")
+Action = Literal["promoted", "kept", "rolled back", "in use already"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two models on the same days. Scores are Brier scores over the stack's: 1 is as good as it,
+    less is better."""
+
+    since: date
+    until: date
+    days: int
+    streams: int
+    targets: Mapping[str, tuple[float, float]]
+    """target -> the challenger's, the incumbent's"""
+
+    @property
+    def challenger(self) -> float:
+        return mean(scores[0] for scores in self.targets.values())
+
+    @property
+    def incumbent(self) -> float:
+        return mean(scores[1] for scores in self.targets.values())
+
+    @property
+    def worse(self) -> bool:
+        return self.challenger > self.incumbent
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What became of a challenger, or of a way back."""
+
+    action: Action
+    link: Path
+    current: str
+    """name of the model in use now"""
+    previous: str | None
+    """and of the one before"""
+    reason: str
+    compared: Compared | None = None
+
+
+def current_link(settings: Settings) -> Path:
+    """The link to the model in use, whether or not there is one."""
+    return settings.flows.models / CURRENT
+
+
+def model_in_use(settings: Settings) -> Path | None:
+    """The folder of the model in use; None if there is none yet.
+
+    The folder itself and not the link: a forecast reads a model's files one after another, and the
+    link may be switched meanwhile.
+    """
+    link = current_link(settings)
+    if link.is_symlink() and not link.exists():
+        raise PromotionError(
+            f"{link} points to {link.readlink()}, which is gone: bring it back from a copy, or "
+            "put another in use with `gdelphi promote --model FOLDER --force`"
+        )
+    return link.resolve() if link.exists() else None
+
+
+# --- promotion ------------------------------------------------------------------------------------
+
+
+def promote(
+    settings: Settings, challenger: Path, *, force: bool = False, on_step: OnStep = silent
+) -> Decided:
+    """Put a model in use if it is not worse than the one that is."""
+    challenger = challenger.resolve()
+    with _alone(settings):
+        on_step("opening the challenger")
+        desk = Predictor(settings, challenger)
+        ensure_calibrated(desk, on_step)
+        name = model_fingerprint(challenger)
+        incumbent = _incumbent(settings, force=force)
+        link, before = current_link(settings), incumbent.name if incumbent else None
+        if incumbent and before == name:
+            return Decided(
+                "in use already", link, name, _previous(settings), "it is the same model"
+            )
+        compared = None
+        if incumbent and not force:
+            compared = compare(settings, desk, incumbent, on_step=on_step)
+            if compared.worse:
+                reason = f"worse on validation B: {_told(compared)}"
+                _log(settings, "kept", before, str(before), challenger, reason, compared)
+                return Decided("kept", link, str(before), _previous(settings), reason, compared)
+        reason = _why(incumbent, compared)
+        _copy(challenger, settings.flows.models / name)
+        _log(settings, "promoted", before, name, challenger, reason, compared)
+        _switch(settings, name)
+        return Decided("promoted", link, name, before, reason, compared)
+
+
+def _incumbent(settings: Settings, *, force: bool) -> Path | None:
+    link = current_link(settings)
+    if link.exists() and not link.is_symlink():
+        raise PromotionError(
+            f"{link} is a folder, not a link: give it another name beside it, and link to it with "
+            f"`ln -s NAME {link}`"
+        )
+    return None if force and not link.exists() else model_in_use(settings)
+
+
+def _why(incumbent: Path | None, compared: Compared | None) -> str:
+    if compared:
+        return f"not worse on validation B: {_told(compared)}"
+    return "forced" if incumbent else "the first model in use"
+
+
+def _told(compared: Compared) -> str:
+    return f"{compared.challenger:.4f} against {compared.incumbent:.4f} of the stack's Brier score"
+
+
+def rollback(settings: Settings) -> Decided:
+    """Put the model in use that was before; done again, it goes forward again."""
+    with _alone(settings):
+        incumbent, previous = model_in_use(settings), _previous(settings)
+        if incumbent is None or previous is None:
+            raise PromotionError(
+                f"no model was in use before: {settings.flows.models / LOG} tells what was promoted"
+            )
+        folder = settings.flows.models / previous
+        if not folder.exists():
+            raise PromotionError(f"{folder}, which was in use before, is gone: nothing is changed")
+        _log(settings, "rolled back", incumbent.name, previous, folder, "asked for")
+        _switch(settings, previous)
+        link = current_link(settings)
+        return Decided("rolled back", link, previous, incumbent.name, "asked for")
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+def compare(
+    settings: Settings, challenger: Predictor, incumbent: Path, *, on_step: OnStep = silent
+) -> Compared:
+    """Both models on validation B of the challenger, less what the incumbent was made with."""
+    origin = _origin(incumbent)
+    space = challenger.pack.facts.space
+    if origin["space"] != space:
+        raise PromotionError(
+            f"the model in use was made in the space {origin['space']}, this one in {space}: they "
+            "cannot be asked for the same days. --force puts it in use without a comparison"
+        )
+    known = set(origin["pack"]["streams"])
+    streams = tuple(stream for stream in challenger.streams if stream in known)
+    seen = date.fromisoformat(origin["split"]["choice"][1])
+    days = [day for day in challenger.target_days("tuning") if day > seen]
+    if not streams or len(days) < BLOCKS:
+        raise PromotionError(
+            f"the models share {len(streams)} streams and {len(days)} days that neither was "
+            "trained on: they cannot be compared. --force puts it in use without a comparison"
+        )
+    before = [day for part in ("train", "choice") for day in challenger.target_days(part)][-BEFORE:]
+    on_step(f"asking the model in use for {len(days)} days")
+    theirs = _judged(settings, incumbent, streams, before, days)
+    on_step(f"asking the challenger for {len(days)} days")
+    ours = _judged(settings, challenger.folder, streams, before, days)
+    targets = {
+        target: (_relative(ours[target]), _relative(theirs[target]))
+        for target in ours
+        if ours[target].cells and theirs[target].cells and ours[target].stack > 0
+    }
+    if not targets:
+        raise PromotionError("no target is defined on the days of validation B: set split.*")
+    return Compared(days[0], days[-1], len(days), len(streams), targets)
+
+
+def _origin(folder: Path) -> dict[str, Any]:
+    try:
+        text = (folder / "training.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text)["origin"]
+        found["space"], found["pack"]["streams"], found["split"]["choice"][1]
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise PromotionError(
+            f"the model in use, {folder}, cannot be read ({error!r}): bring it back from a copy, "
+            "or take the challenger with --force"
+        ) from None
+    return found
+
+
+def _judged(
+    settings: Settings,
+    folder: Path,
+    streams: tuple[str, ...],
+    before: Sequence[date],
+    days: Sequence[date],
+) -> Mapping[str, Choice]:
+    """Brier scores of the roots, each day answered by what was fitted on others."""
+    desk = Predictor(settings, folder)
+    first = desk.pack.first_day
+    history = read_profiles(desk.settings, "root", streams, since=first, until=days[-1])
+    readings = members(desk.sampler, streams, "root")
+    return fit_publisher("root", history, readings, before=before, tuning=days).choices
+
+
+def _relative(choice: Choice) -> float:
+    """The combination's score over the stack's, whether or not it would be published: two models
+    that both stand behind the stack still differ in their futures."""
+    return choice.combined / choice.stack
+
+
+# --- folders, link and log ------------------------------------------------------------------------
+
+
+def _alone(settings: Settings) -> AbstractContextManager[None]:
+    folder = settings.flows.models
+    return alone(folder, PromotionError(f"another promotion is at work in {folder}: wait for it"))
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """A model without the state of its training, whole or not at all."""
+    if folder.exists():
+        return  # named by what is in it
+    beside = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
+    shutil.copytree(source, beside, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    beside.rename(folder)
+
+
+def _switch(settings: Settings, name: str) -> None:
+    link = current_link(settings)
+    beside = link.with_name(f".{CURRENT}.part")
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(name, target_is_directory=True)
+    beside.replace(link)
+
+
+def _log(
+    settings: Settings,
+    action: Action,
+    before: str | None,
+    after: str,
+    source: Path,
+    reason: str,
+    compared: Compared | None = None,
+) -> None:
+    said = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "who": _who(),
+        "action": action,
+        "from": before,
+        "to": after,
+        "source": str(source),
+        "reason": reason,
+        "compared": asdict(compared) if compared else None,
+    }
+    with (settings.flows.models / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(said, default=str) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may run as a number without a name
+        return str(os.getuid())
+
+
+def _previous(settings: Settings) -> str | None:
+    """The model that the one in use has taken the place of."""
+    incumbent = model_in_use(settings)
+    switches = [each for each in read_log(settings) if each["action"] != "kept"]
+    for each in reversed(switches):
+        if incumbent and each["to"] == incumbent.name:
+            before: str | None = each["from"]
+            return before
+    return None
+
+
+def read_log(settings: Settings) -> list[dict[str, Any]]:
+    """All decisions, the first one first; a last line that was cut off is left out."""
+    path = settings.flows.models / LOG
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -1,0 +1,89 @@
+"""The errors of gdelphi: a few named classes under one parent.
+
+A message says what was wrong, where, and what to do next. The command line prints it as one line
+and exits non-zero; only bugs end in a traceback.
+"""
+
+
+class GdelphiError(Exception):
+    """Parent of everything that gdelphi raises on purpose."""
+
+
+class ConfigError(GdelphiError):
+    """A setting is unknown, malformed or contradicts another."""
+
+
+class ArchiveError(GdelphiError):
+    """An archive cannot be listed: wrong place, out of reach, or no list that we know."""
+
+
+class FileMissing(GdelphiError):
+    """The archive does not have a file that was asked for."""
+
+
+class FetchFailed(GdelphiError):
+    """A file exists but could not be had this time; trying again later may help."""
+
+
+class FileRefused(GdelphiError):
+    """The bytes of a file are not what they should be: checksum, zip, or kind of content."""
+
+
+class StoreError(GdelphiError):
+    """The store cannot be opened or does not hold what it should."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store, and waiting for it took too long."""
+
+
+class QueryError(GdelphiError):
+    """A query given by the user does not run."""
+
+
+class EncoderError(GdelphiError):
+    """An encoder cannot be had, or does not make vectors of the texts that it was given."""
+
+
+class CacheError(GdelphiError):
+    """The embedding cache cannot be read or written."""
+
+
+class ArgumentsError(GdelphiError):
+    """Arguments cannot be read, reconstructed or judged from what is given."""
+
+
+class TrainingError(GdelphiError):
+    """A model cannot be trained, or what a training has written cannot be used."""
+
+
+class MeasuresError(GdelphiError):
+    """Clouds, spaces or descriptors on disk are not there, or not what they should be."""
+
+
+class JudgeError(GdelphiError):
+    """A backtest cannot be made as asked, or what is on disk is none."""
+
+
+class TransportError(GdelphiError):
+    """Measures cannot be transported: wrong shapes, no mass, or unknown settings."""
+
+
+class RunLockError(GdelphiError):
+    """Another run is at work, and waiting for it took too long."""
+
+
+class PromotionError(GdelphiError):
+    """A model cannot be put in use, or taken out of it."""
+
+
+class PipelineError(GdelphiError):
+    """A step of a run has not done all that it should."""
+
+
+class ReportError(GdelphiError):
+    """A report cannot be made, or what is on disk is none."""
+
+
+class ForecastError(GdelphiError):
+    """A forecast cannot be made from what is given, or is not one."""

@@ -1,1 +1,0 @@
-"""Events in the store: loading files, the ledger, ingesting archives, the state of it all."""

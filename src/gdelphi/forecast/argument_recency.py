@@ -1,0 +1,334 @@
+"""Recency kernels over observed arguments: what the past says of a value, as it stands on a day.
+
+A component is a distribution of values made from past days alone: for each scope (the event itself,
+the codes above it, the whole stream) and each half-life the weights of past rows, halved with every
+half-life of age; and the day on which the event was last seen. Sums are kept for all pairs of cell
+and value at once and carried on from day to day, so that a backtest reads each row once and a
+single origin costs one pass over the rows before it. Not chosen: prefix sums by day (exact for any
+window, but a table of days times pairs).
+
+A scope without any past rows takes the distribution of the next wider one with the same half-life,
+and at last the uniform one over all values that have been seen in any stream: so every component is
+a distribution always, and mixtures of them need no special cases. What no row had up to the origin
+is one outcome, "somebody else".
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from functools import cached_property
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from gdelphi.common.errors import ArgumentsError
+from gdelphi.common.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Level,
+)
+from gdelphi.forecast.arguments import (
+    UNKNOWN_REGION,
+    ArgumentHistory,
+    ArgumentKind,
+    ObservedArguments,
+)
+from gdelphi.gdelt.cameo import event_codes
+from gdelphi.measures.profiles import standard_events
+
+Scope = Literal["full", "base", "root", "stream"]
+
+HALF_LIVES: Final = (7.0, 30.0, 90.0, 365.0, np.inf)
+"""in days; the last is all days alike"""
+EVIDENCE: Final = 2
+"""position of the half-life by which it is told how much a cell has to go by"""
+SCOPES: Final[dict[Level, tuple[Scope, ...]]] = {
+    "root": ("root", "stream"),
+    "base": ("base", "root", "stream"),
+    "full": ("full", "base", "root", "stream"),
+}
+"""From the event itself to the widest."""
+FORGOTTEN = 1e-280  # weight below which ratios lose their digits: a cell of decades ago is empty
+LAST_SEEN: Final = "last seen"
+ANYONE: Final = "anyone"
+SOMEBODY_ELSE: Final = "somebody else"
+
+
+def components(level: Level) -> tuple[str, ...]:
+    """The names of a level's components, in their order."""
+    kernels = [f"{scope} {_shown(life)}" for scope in SCOPES[level] for life in HALF_LIVES]
+    return (*kernels, LAST_SEEN, ANYONE, SOMEBODY_ELSE)
+
+
+def frequencies(level: Level) -> str:
+    """The component that takes all days alike of the event itself."""
+    return f"{SCOPES[level][0]} {_shown(HALF_LIVES[-1])}"
+
+
+def _shown(half_life: float) -> str:
+    return "always" if np.isinf(half_life) else f"{half_life:g}"
+
+
+class Outcomes(NamedTuple):
+    """What came on a day: a row for each cell (stream and event) and value; columns [n]."""
+
+    cell: IntArray
+    value: IntArray
+    share: FloatArray
+    """of the weight of its cell"""
+    evidence: FloatArray
+    """how much the cell had to go by"""
+    components: FloatArray
+    """[n, component], the probability that each component gave to the value"""
+
+
+class Mixed(NamedTuple):
+    """A mixture of components over the values of some cells.
+
+    The probability of a value that has been seen is `named + anyone`, that of one that has not 0;
+    what is missing to 1 is somebody else's.
+    """
+
+    named: FloatArray
+    """[cell, value], by the kernels"""
+    anyone: FloatArray
+    """[cell], for each value that has been seen in any stream"""
+
+    def at(self, cell: int) -> "Mixed":
+        """One of the cells."""
+        return Mixed(self.named[cell : cell + 1], self.anyone[cell : cell + 1])
+
+    def probability(self, cell: int, value: int) -> float:
+        """Of a value that has been seen."""
+        return float(self.named[cell, value] + self.anyone[cell])
+
+    def top(self, most: int) -> list[IntArray]:
+        """For each cell its likeliest values, as far as the kernels name any; ties by value."""
+        size = min(most, self.named.shape[1])
+        if size == 0:
+            return [np.zeros(0, dtype=np.int64) for _ in self.named]
+        least = np.partition(self.named, -size, axis=1)[:, -size]
+        return [_largest(row, bound, most) for row, bound in zip(self.named, least, strict=True)]
+
+
+def _largest(row: FloatArray, bound: float, most: int) -> IntArray:
+    found = np.flatnonzero((row >= bound) & (row > 0))
+    largest: IntArray = found[np.argsort(-row[found], kind="stable")][:most]
+    return largest
+
+
+class _Sums:
+    """Decayed weights of the pairs of cell and value of one scope."""
+
+    def __init__(self, observed: ObservedArguments, cell: IntArray, cells: int) -> None:
+        """`cell` of each row; rows with -1 take no part."""
+        known = np.flatnonzero(cell >= 0)
+        size = max(len(observed.values), 1)
+        keys, first, places = np.unique(
+            cell[known] * size + observed.value[known], return_index=True, return_inverse=True
+        )
+        self.pair = np.full(len(cell), -1, dtype=np.int64)
+        """of each row"""
+        self.pair[known] = places
+        self.first = known[first]
+        """a row of each pair"""
+        self.cell, self.value = keys // size, keys % size
+        self.start = np.searchsorted(self.cell, np.arange(cells + 1))
+        """where the pairs of a cell begin, [cell + 1]"""
+        self.sums = np.zeros((len(keys), len(HALF_LIVES)))
+        self.totals = np.zeros((cells, len(HALF_LIVES)))
+        self.last_day = np.full(cells, -1, dtype=np.int64)
+        self.pair_day = np.full(len(keys), -1, dtype=np.int64)
+        self.pair_weight = np.zeros(len(keys))
+        self.last_total = np.zeros(cells)
+
+    def decay(self, days: int) -> None:
+        factors = 0.5 ** (days / np.array(HALF_LIVES))
+        self.sums *= factors
+        self.totals *= factors
+        self.totals[self.totals < FORGOTTEN] = 0.0
+
+    def add(self, rows: slice, weight: FloatArray, *, day: IntArray, until: int) -> None:
+        """Rows of days up to `until`, which everything older has been decayed to."""
+        known = self.pair[rows] >= 0
+        pair, weight, day = self.pair[rows][known], weight[known], day[known]
+        cell = self.cell[pair]
+        for number, life in enumerate(HALF_LIVES):
+            decayed = weight * 0.5 ** ((until - day) / life)
+            self.sums[:, number] += np.bincount(pair, decayed, len(self.sums))
+            self.totals[:, number] += np.bincount(cell, decayed, len(self.totals))
+        np.maximum.at(self.last_day, cell, day)
+        latest = day == self.last_day[cell]
+        pair, cell, weight = pair[latest], cell[latest], weight[latest]
+        self.pair_weight[pair] = 0
+        np.add.at(self.pair_weight, pair, weight)
+        self.pair_day[pair] = day[latest]
+        self.last_total[cell] = 0
+        np.add.at(self.last_total, cell, weight)
+
+    def known(self, cell: int) -> IntArray:
+        """The pairs of a cell that have been seen.
+
+        Later ones would add nothing but zeros; yet the last bit of a product depends on its shape.
+        """
+        first, last = self.start[cell : cell + 2]
+        found: IntArray = first + np.flatnonzero(self.sums[first:last, -1] > 0)
+        return found
+
+    def kernel(self, pairs: IntArray, cells: IntArray | int) -> FloatArray:
+        """The probabilities of pairs in their cells, [pair, half-life]; 0 in an empty cell."""
+        total = self.totals[cells]
+        probabilities: FloatArray = self.sums[pairs] / np.where(total > 0, total, 1.0)
+        return probabilities
+
+    def last(self, pairs: IntArray, cells: IntArray | int) -> FloatArray:
+        """The same for the last day on which the cell was seen, [pair]."""
+        total = self.last_total[cells]
+        latest = self.pair_day[pairs] == self.last_day[cells]
+        weight = np.where(latest, self.pair_weight[pairs], 0.0)
+        probabilities: FloatArray = weight / np.where(total > 0, total, 1.0)
+        return probabilities
+
+
+class RecencyIndex:
+    """All components of one kind and level, as they stand at an origin that moves on."""
+
+    def __init__(self, history: ArgumentHistory, kind: ArgumentKind, level: Level) -> None:
+        self.history, self.kind, self.level = history, kind, level
+        self.origin = -1
+        observed = history.observed[kind]
+        if kind == "region":  # forecast and judged where a region is named
+            blank = [at for at, value in enumerate(observed.values) if value == UNKNOWN_REGION]
+            observed = observed.at(~np.isin(observed.value, blank))
+        self.observed = observed
+        self.codes = standard_events(level)
+        self._starts = np.searchsorted(observed.day, np.arange(len(history.days) + 1))
+        self._scopes = [self._sums(scope) for scope in SCOPES[level]]
+        self._finest = self._scopes[0]
+        self.seen: BoolArray = np.zeros(len(observed.values), dtype=np.bool_)
+
+    def _sums(self, scope: Scope) -> _Sums:
+        stream = self.observed.stream.astype(np.int64)
+        streams = len(self.history.streams)
+        if scope == "stream":
+            return _Sums(self.observed, stream, streams)
+        size = len(standard_events(scope))
+        code = self.history.codes[scope][self.observed.event]
+        return _Sums(self.observed, np.where(code >= 0, stream * size + code, -1), streams * size)
+
+    @cached_property
+    def _wider(self) -> list[IntArray]:
+        """For each scope the cell that each of the finest cells lies in, [cell]."""
+        cells = np.arange(len(self.history.streams) * len(self.codes))
+        stream, code = np.divmod(cells, len(self.codes))
+        found = [cells]
+        for scope in SCOPES[self.level][1:]:
+            if scope == "stream":
+                found.append(stream)
+                continue
+            place = {each: at for at, each in enumerate(standard_events(scope))}
+            above = np.array([place[_above(each, scope)] for each in self.codes], dtype=np.int64)
+            found.append(stream * len(place) + above[code])
+        return found
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The positions of values."""
+        return {value: at for at, value in enumerate(self.observed.values)}
+
+    def cells(self, stream: int) -> IntArray:
+        """The numbers of a stream's cells, [code]."""
+        return stream * len(self.codes) + np.arange(len(self.codes))
+
+    def code(self, code: str) -> int:
+        """The position of a standard event."""
+        if code not in self.codes:
+            raise ArgumentsError(f"no standard event {code!r} at level {self.level}")
+        return self.codes.index(code)
+
+    def advance(self, origin: int) -> None:
+        """Take in all days up to an origin, given as a position; it cannot go back."""
+        if origin < self.origin:
+            raise ArgumentsError("a memory of arguments cannot forget: make a new one")
+        if origin == self.origin:
+            return
+        days = min(origin, len(self.history.days) - 1)
+        rows = slice(self._starts[min(self.origin + 1, days + 1)], self._starts[days + 1])
+        weight = self.observed.weight[rows].astype(np.float64)
+        day = self.observed.day[rows].astype(np.int64)
+        for sums in self._scopes:
+            sums.decay(origin - self.origin)
+            sums.add(rows, weight, day=day, until=origin)
+        self.seen[self.observed.value[rows]] = True
+        self.origin = origin
+
+    def evidence(self, cells: IntArray) -> FloatArray:
+        """How much weight the recent past of cells has, [cell]."""
+        found: FloatArray = self._finest.totals[cells, EVIDENCE]
+        return found
+
+    def outcomes(self, day: int) -> Outcomes:
+        """What came on a day, with the components as they stood at the origin."""
+        rows = slice(self._starts[day], self._starts[day + 1])
+        pair, weight = self._finest.pair[rows], self.observed.weight[rows].astype(np.float64)
+        pairs, places = np.unique(pair[pair >= 0], return_inverse=True)
+        weights: FloatArray = np.bincount(places, weight[pair >= 0], len(pairs)).astype(np.float64)
+        cell, value = self._finest.cell[pairs], self._finest.value[pairs]
+        share = weights / np.bincount(cell, weights)[cell] if len(cell) else weights
+        said = self._said(self._finest.first[pairs], cell, value)
+        return Outcomes(cell, value, share, self.evidence(cell), said)
+
+    def _said(self, rows: IntArray, cell: IntArray, value: IntArray) -> FloatArray:
+        """The components' probabilities of values in cells, of which a row each is given."""
+        seen = self.seen[value]
+        uniform = seen / max(int(self.seen.sum()), 1)
+        kernels: list[FloatArray] = []
+        last = uniform
+        wider = np.repeat(uniform[:, None], len(HALF_LIVES), axis=1)
+        for sums, cells in zip(reversed(self._scopes), reversed(self._wider), strict=True):
+            at, pair = cells[cell], sums.pair[rows]
+            known = pair >= 0
+            wider = np.where(sums.totals[at] > 0, sums.kernel(pair, at) * known[:, None], wider)
+            last = np.where(sums.last_total[at] > 0, sums.last(pair, at) * known, last)
+            kernels.insert(0, wider)
+        return np.column_stack([*kernels, last, uniform, (~seen).astype(np.float64)])
+
+    def mixed(self, cells: IntArray, shares: FloatArray) -> Mixed:
+        """The mixture over all values for some cells; `shares` [cell, component]."""
+        count = len(HALF_LIVES)
+        named = np.zeros((len(cells), len(self.observed.values)))
+        left = np.zeros((len(cells), count + 1))  # shares that fell to a wider scope
+        left[:, count] = shares[:, -3]
+        for number, sums in enumerate(self._scopes):
+            left[:, :count] += shares[:, number * count : (number + 1) * count]
+            left = self._add(named, sums, self._wider[number][cells], left)
+        anyone = shares[:, -2] + left.sum(axis=1)
+        return Mixed(named, anyone / max(int(self.seen.sum()), 1))
+
+    @staticmethod
+    def _add(named: FloatArray, sums: _Sums, cells: IntArray, given: FloatArray) -> FloatArray:
+        """Add a scope's part to the mixture; the shares of what it has nothing to say about."""
+        empty = np.column_stack([sums.totals[cells] <= 0, sums.last_total[cells] <= 0])
+        used = np.where(empty, 0.0, given)
+        for cell in np.unique(cells).tolist():  # a wide scope is that of many cells
+            pairs, rows = sums.known(cell), cells == cell
+            said = np.column_stack([sums.kernel(pairs, cell), sums.last(pairs, cell)])
+            named[np.ix_(rows, sums.value[pairs])] += used[rows] @ said.T
+        return np.where(empty, given, 0.0)
+
+
+def _above(code: str, level: Scope) -> str:
+    """The code of a wider level that a code belongs to."""
+    event = event_codes()[code]
+    return event.root if level == "root" else event.base or event.code
+
+
+def sweep(memory: RecencyIndex, days: Sequence[date]) -> Iterator[tuple[date, Outcomes]]:
+    """Target days in their order with what came, each seen from the day before."""
+    for day in sorted(set(days)):
+        at = memory.history.day(day)
+        if 0 < at < len(memory.history.days):
+            memory.advance(at - 1)
+            outcomes = memory.outcomes(at)
+            if len(outcomes.cell):
+                yield day, outcomes

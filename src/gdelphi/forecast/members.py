@@ -1,0 +1,100 @@
+"""The model as forecasters: its three readings behind the interface of all others.
+
+*profiles* is a kernel over past days like any baseline, only learned, and so speaks of every level.
+*direct* and *atoms* speak of the roots. Shares of *profiles* and *direct* are those of the past
+days by their probability, shares of *atoms* those of the futures.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.types import (
+    FloatArray,
+    Forecast,
+    Forecaster,
+    History,
+    Level,
+    make_forecast,
+)
+from gdelphi.forecast.baselines import Baseline
+from gdelphi.measures.past import Past
+from gdelphi.measures.profiles import standard_events
+from gdelphi.model.sampler import Sampled, Sampler
+
+
+def _places(known: tuple[str, ...], streams: tuple[str, ...]) -> list[int]:
+    place = {stream: number for number, stream in enumerate(known)}
+    strange = [stream for stream in streams if stream not in place]
+    if strange:
+        raise ForecastError(
+            f"the model was not asked about {', '.join(strange)}: add them to its streams"
+        )
+    return [place[stream] for stream in streams]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedDays(Baseline):
+    """The reading *profiles*: past days weighed by the model's attention."""
+
+    sampler: Sampler
+    streams: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return "profiles"
+
+    def kernel(self, past: Past) -> FloatArray:
+        """The model's probability of each past day; where it has none, the last day."""
+        known = self.sampler.day_probabilities(past.origin, past.horizon)
+        found = known[_places(self.sampler.streams, self.streams)]
+        age = past.ages
+        kernel = np.where(age < found.shape[1], found[:, -1 - age.clip(max=found.shape[1] - 1)], 0)
+        total = kernel.sum(axis=1, keepdims=True)
+        kernel[total[:, 0] <= 0, -1] = 1.0
+        weights: FloatArray = kernel / kernel.sum(axis=1, keepdims=True)
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The readings *direct* and *atoms*, of the roots."""
+
+    name: str
+    sampler: Sampler
+    profiles: LearnedDays
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        if history.codes != standard_events("root"):
+            raise ForecastError(f"{self.name} speaks of the 20 roots only")
+        drawn = self.profiles.forecast(history, origin, horizon)
+        sampled = self.sampler.at(origin, horizon)
+        places = _places(sampled.streams, history.streams)
+        values = sampled.readings[self.name][places]
+        return [
+            make_forecast(
+                Forecast(
+                    self.name, each.stream, origin, horizon, history.codes, said[0], said[1],
+                    said[2], *self._shares(sampled, place, each),
+                )
+            )
+            for each, place, said in zip(drawn, places, values, strict=True)
+        ]  # fmt: skip
+
+    def _shares(
+        self, sampled: Sampled, place: int, drawn: Forecast
+    ) -> tuple[FloatArray, FloatArray]:
+        if self.name != "atoms":
+            return drawn.share_samples, drawn.share_weights
+        shares = sampled.futures.shares[place].astype(np.float64).clip(0, 1)
+        return shares, np.full(len(shares), 1 / len(shares))
+
+
+def members(sampler: Sampler, streams: tuple[str, ...], level: Level) -> list[Forecaster]:
+    """The model's readings that speak of a level, for histories of these streams."""
+    learned = LearnedDays(sampler, streams)
+    if level != "root":
+        return [learned]
+    return [learned, Reading("direct", sampler, learned), Reading("atoms", sampler, learned)]

@@ -1,0 +1,128 @@
+"""Where a forecast stands: its origin in time, and the streams that it is about.
+
+`latest` is the last complete news day: a day that is still coming in looks quiet, and a forecast
+from it would say so of the next. Such a day is refused unless asked for, and then the forecast
+carries the mark.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+from typing import Final, Literal
+
+import numpy as np
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.gdelt.cameo import (
+    countries,
+    country_by_cameo,
+    country_by_iso3,
+)
+from gdelphi.measures.brief import name_of
+from gdelphi.store.connection import Connection, Store
+from gdelphi.store.status import DayStatus, latest_complete_day
+
+NEAREST: Final = 5  # names offered for one that is not known
+
+
+@dataclass(frozen=True)
+class ForecastOrigin:
+    """A day to forecast from, and whether it is complete."""
+
+    origin: date
+    partial: bool
+
+
+def resolve_origin(
+    settings: Settings,
+    origin: date | Literal["latest"],
+    *,
+    as_of: date | None = None,
+    allow_partial: bool = False,
+) -> ForecastOrigin:
+    """The origin that is meant; a day that is not complete is refused unless it is allowed."""
+    as_of = as_of or datetime.now(UTC).date()
+    with Store(settings).reading() as connection:
+        days = _days(connection)
+    latest = latest_complete_day(days, as_of)
+    if origin == "latest":
+        if latest is None:
+            raise ForecastError(f"{settings.store} has no complete day: `gdelphi status` says why")
+        return ForecastOrigin(latest, partial=False)
+    why = _incomplete(days, origin, as_of)
+    if why and not allow_partial:
+        raise ForecastError(
+            f"{origin} is not a complete news day ({why}): take --origin latest, which is "
+            f"{latest or 'none yet'}, or --allow-partial for a forecast that is marked"
+        )
+    return ForecastOrigin(origin, partial=bool(why))
+
+
+def _days(connection: Connection) -> list[DayStatus]:
+    rows = connection.rows("SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY 1")
+    return [DayStatus(*row) for row in rows]
+
+
+def _incomplete(days: Sequence[DayStatus], origin: date, as_of: date) -> str:
+    """Why a day is not complete; nothing if it is."""
+    known = {day.day: day for day in days}
+    if origin not in known or not known[origin].loaded:
+        return "the store has none of its files"
+    if not known[origin].complete:
+        return "some of its files are not loaded"
+    newest = max(day.day for day in days if day.loaded)
+    return "" if origin < as_of or origin < newest else "it is not over"
+
+
+def choose_streams(desk: Predictor, text: str, origin: date) -> tuple[str, ...]:
+    """The streams that a text names: codes with commas, top50, or all; in the model's order."""
+    asked = text.strip()
+    if asked.lower() == "all":
+        return desk.streams
+    if number := re.fullmatch(r"top(\d+)", asked.lower()):
+        return _largest(desk, int(number[1]), origin)
+    named = [each.strip().upper() for each in asked.split(",") if each.strip()]
+    for each in named:
+        check_stream(desk, each)
+    if not named:
+        raise ForecastError("no streams are named: give codes like KE,UP, or top50, or all")
+    return tuple(stream for stream in desk.streams if stream in named)
+
+
+def _largest(desk: Predictor, number: int, origin: date) -> tuple[str, ...]:
+    """Those with the most rows up to the origin."""
+    if number < 1:
+        raise ForecastError("top0 names no stream: give a number from 1 on")
+    rows = desk.pack.statistics[: desk.sampler.position(origin) + 1, :, 0].sum(axis=0)
+    largest = np.argsort(-rows, kind="stable")[:number]
+    return tuple(stream for at, stream in enumerate(desk.streams) if at in largest)
+
+
+def check_stream(desk: Predictor, name: str) -> None:
+    """Refuse a stream that the model does not know, and name the nearest that it does."""
+    if name in desk.streams:
+        return
+    near = [f"{each} ({name_of(each)})" for each in dict.fromkeys(_nearest(desk, name))]
+    offered = f"nearest are {', '.join(near[:NEAREST])}" if near else _all(desk.streams)
+    raise ForecastError(
+        f"the model in {desk.folder} does not know the stream {name}; {offered}. Streams are FIPS "
+        "10-4 codes (UP is Ukraine, GM Germany) or WORLD"
+    )
+
+
+def _nearest(desk: Predictor, name: str) -> Iterator[str]:
+    country = country_by_cameo(name) or country_by_iso3(name)
+    if country and country.fips in desk.streams:
+        yield str(country.fips)
+    called = {each.name.upper(): each.fips for each in countries() if each.fips in desk.streams}
+    for found in get_close_matches(name.upper(), called, NEAREST):
+        yield str(called[found])
+    yield from get_close_matches(name, desk.streams, NEAREST, cutoff=0.4)
+
+
+def _all(streams: Sequence[str]) -> str:
+    return f"it knows {', '.join(streams)}"

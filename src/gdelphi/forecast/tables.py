@@ -1,0 +1,256 @@
+"""Predictions as tables: the columns of a forecast on disk.
+
+    probabilities  stream, level, code, target: what is published and which (combined or stack), the
+                   stack, each member, and the weight of the futures in which a root occurs
+    shares         stream, level, code: mean and quantiles of the share
+    futures        stream, future: drawn day, weight, roots of that day, and atoms as lists: where
+                   they lie, what they are called and, drawn_..., the phrase that they come from
+    brief          stream, rank: the expected day in a few phrases, in the same way
+    events         stream, level, code, argument, rank: who, to whom, where, if the event happens
+    evidence       stream, level, code, rank: past reports of it
+
+Long tables with one row for each number's subject: they are read by anything that reads Parquet. A
+target that is undefined is null, not not-a-number, which other programs would take for a value.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gdelphi.common.types import (
+    LEVELS,
+    TARGETS,
+    FloatArray,
+    Forecast,
+    Level,
+)
+from gdelphi.forecast.archive import NamingInfo
+from gdelphi.forecast.prediction import Phrase, Prediction
+from gdelphi.forecast.reconstruct import Arguments
+from gdelphi.measures.phrases import sentence
+from gdelphi.measures.space import place_of
+
+QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
+OF_FUTURES: Final = "futures"
+
+
+class Reconstructed(NamedTuple):
+    """An event that is likely, at its level, with its arguments."""
+
+    level: Level
+    arguments: Arguments
+
+
+def tables_of(
+    predictions: Sequence[Prediction], events: Sequence[Reconstructed] | None = None
+) -> dict[str, pa.Table]:
+    """All tables; without reconstructed events, all but those of them."""
+    found = {
+        "probabilities": _concatenated(map(_probabilities, predictions)),
+        "shares": _concatenated(map(_shares, predictions)),
+        "futures": _concatenated(map(_futures, predictions)),
+        "brief": _concatenated(map(_brief, predictions)),
+    }
+    if events is not None:
+        found["events"] = pa.Table.from_pylist(list(_arguments(events)), EVENTS)
+        found["evidence"] = pa.Table.from_pylist(list(_evidence(events)), EVIDENCE)
+    return found
+
+
+def _concatenated(tables: Iterator[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).combine_chunks()
+
+
+# --- probabilities and shares ---------------------------------------------------------------------
+
+
+def member_names(prediction: Prediction) -> list[str]:
+    """The members that were combined, in their order; the stack is told apart from them."""
+    return [name for name in prediction.members["root"] if name != "stack"]
+
+
+def _probabilities(prediction: Prediction) -> pa.Table:
+    return _concatenated(
+        _of_target(prediction, level, target) for level in LEVELS for target in TARGETS
+    )
+
+
+def _of_target(prediction: Prediction, level: Level, target: str) -> pa.Table:
+    said, members = prediction.level(level), prediction.members[level]
+    columns = _keys(prediction.stream, level, said)
+    columns["target"] = _repeated(target, len(said.codes))
+    columns["published"] = _numbers(said.probability(target))
+    columns["which"] = _repeated(prediction.published[level][target], len(said.codes))
+    for name in ("stack", *member_names(prediction)):
+        known = members[name].probability(target) if name in members else None
+        columns[name] = _numbers(known, len(said.codes))
+    agreed = prediction.futures.tilted.found if (level, target) == ("root", "occurs") else None
+    columns[OF_FUTURES] = _numbers(agreed, len(said.codes))
+    return pa.table(columns)
+
+
+def _shares(prediction: Prediction) -> pa.Table:
+    return _concatenated(
+        _of_level(prediction.stream, level, prediction.level(level)) for level in LEVELS
+    )
+
+
+def _of_level(stream: str, level: Level, said: Forecast) -> pa.Table:
+    columns = _keys(stream, level, said)
+    columns["mean"] = _numbers(said.share_mean)
+    for name, quantile in QUANTILES.items():
+        columns[name] = _numbers(said.share_quantile(quantile))
+    return pa.table(columns)
+
+
+def _keys(stream: str, level: Level, said: Forecast) -> dict[str, pa.Array]:
+    number = len(said.codes)
+    return {
+        "stream": _repeated(stream, number),
+        "level": _repeated(level, number),
+        "code": pa.array(said.codes, pa.string()),
+    }
+
+
+def _repeated(text: str, number: int) -> pa.Array:
+    return pa.array([text] * number, pa.string())
+
+
+def _numbers(values: FloatArray | None, number: int = 0) -> pa.Array:
+    """Not-a-number as null; without values as many nulls."""
+    if values is None:
+        return pa.nulls(number, pa.float64())
+    return pa.array(values, pa.float64(), from_pandas=True)
+
+
+# --- futures and the day in brief -----------------------------------------------------------------
+
+FUTURES: Final = pa.schema(
+    [
+        ("stream", pa.string()), ("future", pa.int32()), ("day", pa.date32()),
+        ("weight", pa.float64()), ("roots", pa.list_(pa.string())),
+        ("points", pa.list_(pa.list_(pa.float32()))), ("weights", pa.list_(pa.float32())),
+        ("gates", pa.list_(pa.float32())), ("spare", pa.list_(pa.bool_())),
+        ("actor1", pa.list_(pa.string())), ("code", pa.list_(pa.string())),
+        ("actor2", pa.list_(pa.string())), ("drawn_actor1", pa.list_(pa.string())),
+        ("drawn_code", pa.list_(pa.string())), ("drawn_actor2", pa.list_(pa.string())),
+    ]
+)  # fmt: skip
+BRIEF: Final = pa.schema(
+    [
+        ("stream", pa.string()), ("rank", pa.int32()), ("weight", pa.float64()),
+        ("actor1", pa.string()), ("code", pa.string()), ("actor2", pa.string()),
+        ("phrase", pa.string()), ("drawn_actor1", pa.string()), ("drawn_code", pa.string()),
+        ("drawn_actor2", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def named_of(predictions: Sequence[Prediction]) -> NamingInfo:
+    """How the futures of predictions are named."""
+    every = [prediction.futures for prediction in predictions]
+    return NamingInfo(
+        by=every[0].naming if every else "origin",
+        atoms=sum(int(futures.heavy.sum()) for futures in every),
+        renamed=sum(int(futures.renamed.sum()) for futures in every),
+        unreadable=sum(futures.unreadable for futures in every),
+    )
+
+
+def _futures(prediction: Prediction) -> pa.Table:
+    rows = [_future(prediction, number) for number in range(len(prediction.futures.days))]
+    return pa.Table.from_pylist(rows, FUTURES)
+
+
+def _future(prediction: Prediction, number: int) -> dict[str, Any]:
+    futures, codes = prediction.futures, prediction.levels.root.codes
+    atoms = np.flatnonzero(futures.weights[number] > 0)
+    called = [futures.called[place] for place in futures.calls[number][atoms]]
+    drawn = [futures.phrases[place] for place in futures.named[number][atoms]]
+    return {
+        "stream": prediction.stream,
+        "future": number,
+        "day": futures.days[number],
+        "weight": float(futures.tilted.weights[number]),
+        "roots": [codes[place] for place in np.flatnonzero(futures.happens[number])],
+        "points": list(futures.points[number][atoms]),
+        "weights": futures.weights[number][atoms],
+        "gates": futures.gates[number][atoms],
+        "spare": futures.spare[number][atoms],
+        **_columns(called),
+        **_columns(drawn, "drawn_"),
+    }
+
+
+def _columns(phrases: Sequence[Phrase], before: str = "") -> dict[str, list[str]]:
+    """Phrases as lists of their codes."""
+    return {
+        f"{before}{name}": [getattr(phrase, name) for phrase in phrases] for name in Phrase._fields
+    }
+
+
+def _brief(prediction: Prediction) -> pa.Table:
+    place = place_of(prediction.stream)
+    rows = [
+        {
+            "stream": prediction.stream,
+            "rank": rank,
+            "weight": atom.weight,
+            **atom.phrase._asdict(),
+            "phrase": sentence(*atom.phrase, place),
+            **{f"drawn_{name}": code for name, code in atom.drawn._asdict().items()},
+        }
+        for rank, atom in enumerate(prediction.brief, start=1)
+    ]
+    return pa.Table.from_pylist(rows, BRIEF)
+
+
+# --- reconstructed events -------------------------------------------------------------------------
+
+EVENTS: Final = pa.schema(
+    [
+        ("stream", pa.string()), ("level", pa.string()), ("code", pa.string()),
+        ("argument", pa.string()), ("rank", pa.int32()), ("value", pa.string()),
+        ("words", pa.string()), ("probability", pa.float64()),
+    ]
+)  # fmt: skip
+EVIDENCE: Final = pa.schema(
+    [
+        ("stream", pa.string()), ("level", pa.string()), ("code", pa.string()),
+        ("rank", pa.int32()), ("event_id", pa.int64()), ("day", pa.date32()),
+        ("phrase", pa.string()), ("place", pa.string()), ("mentions", pa.int64()),
+        ("source", pa.string()),
+    ]
+)  # fmt: skip
+ARGUMENTS: Final = ("actor1", "actor2", "region")
+
+
+def _key(event: Reconstructed) -> dict[str, str]:
+    said = event.arguments
+    return {"stream": said.stream, "level": event.level, "code": said.code}
+
+
+def _arguments(events: Sequence[Reconstructed]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        for kind in ARGUMENTS:
+            candidates = getattr(event.arguments, kind)
+            for rank, candidate in enumerate(candidates, start=1):
+                yield {**_key(event), "argument": kind, "rank": rank, **candidate._asdict()}
+
+
+def _evidence(events: Sequence[Reconstructed]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        evidence = event.arguments.evidence
+        for rank, row in enumerate(evidence.rows if evidence else (), start=1):
+            yield {
+                **_key(event),
+                "rank": rank,
+                "event_id": row.event_id,
+                "day": row.day,
+                "phrase": row.phrase,
+                "place": row.place,
+                "mentions": row.mentions,
+                "source": row.source,
+            }

@@ -1,0 +1,178 @@
+"""The folder of a backtest: a few Parquet files for each judged day, from which all tables follow.
+
+    run.json                          what was judged: model, data, options; what was fitted on what
+    cells.parquet                     training rate of each stream, code and target
+    scores/probabilities/DAY.parquet  outcome, and the probability that each forecaster gave
+    scores/shares/DAY.parquet         CRPS, PIT and coverage of shares
+    scores/futures/DAY.parquet        energy score, Sinkhorn distance and ROUGE of whole futures
+    summary.json                      the tables
+
+A day is done when its three files are there; the last of them is written last. A file is written
+beside its place and renamed, so a run that is killed leaves no half of one. Files say nothing of
+when or with what they were made: the same forecasts are the same bytes. That is what the controls
+for leakage compare, and why what was judged stands in run.json and not in their footers.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gdelphi.common.errors import JudgeError
+from gdelphi.common.files import alone
+
+KINDS: Final = ("probabilities", "shares", "futures")
+
+
+class BacktestFolder:
+    """Where a backtest writes, and what it left there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._run = folder / "run.json"
+        self._cells = folder / "cells.parquet"
+
+    def alone(self) -> AbstractContextManager[None]:
+        """No other backtest writes here meanwhile."""
+        return alone(
+            self.folder,
+            JudgeError(
+                f"another backtest is writing to {self.folder}: wait for it, or take another --out"
+            ),
+        )
+
+    def begin(self, origin: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Take the folder for a run of this origin; one of another origin is refused.
+
+        `about` is said beside it and may differ when a run goes on.
+        """
+        from gdelphi.model.checkpoint import differences  # torch: who only reads does without
+
+        wanted = json.loads(json.dumps(origin))
+        if self._run.exists():
+            found = differences(self.run()["origin"], wanted)
+            if found:
+                raise JudgeError(
+                    f"{self.folder} holds a backtest of another origin: {'; '.join(found)}. Take "
+                    "another --out, or delete it"
+                )
+        elif any(self.path(kind, date.min).parent.exists() for kind in KINDS):
+            raise JudgeError(f"{self.folder} has scores but no run.json: take another --out")
+        write_text(self._run, as_json({"origin": wanted, "about": about}))
+
+    def run(self) -> dict[str, Any]:
+        """What run.json says."""
+        try:
+            said: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
+            if not isinstance(said["origin"], dict):
+                raise ValueError("no origin")
+        except FileNotFoundError:
+            raise JudgeError(
+                f"no backtest in {self.folder}: `gdelphi backtest --out {self.folder}` makes one"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise JudgeError(f"{self._run} cannot be read ({error}): delete the folder") from None
+        return said
+
+    def path(self, kind: str, day: date) -> Path:
+        """The file of a target day."""
+        return self.folder / "scores" / kind / f"{day.isoformat()}.parquet"
+
+    def done(self, day: date) -> bool:
+        return all(self.path(kind, day).exists() for kind in KINDS)
+
+    def days(self) -> list[date]:
+        """Target days that are done."""
+        last = self.path(KINDS[-1], date.min).parent
+        found = [date.fromisoformat(path.stem) for path in last.glob("[0-9]*.parquet")]
+        return sorted(day for day in found if self.done(day))
+
+    def write_day(self, day: date, tables: Mapping[str, pa.Table]) -> None:
+        """The tables of a day, one of each of KINDS."""
+        for kind in KINDS:
+            write_table(tables[kind], self.path(kind, day))
+
+    def read_day(self, kind: str, day: date) -> pa.Table:
+        return read_table(self.path(kind, day))
+
+    def read(self, kind: str, days: Sequence[date]) -> pa.Table:
+        """The rows of several days one after the other, with a column for the day."""
+        tables = []
+        for day in days:
+            table = self.read_day(kind, day)
+            column = pa.array([day] * len(table), pa.date32())
+            tables.append(table.add_column(0, "day", column))
+        return pa.concat_tables(tables)
+
+    @property
+    def has_cells(self) -> bool:
+        return self._cells.exists()
+
+    def write_cells(self, table: pa.Table) -> None:
+        write_table(table, self._cells)
+
+    def cells(self) -> pa.Table:
+        return read_table(self._cells)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> Path:
+        path = self.folder / "summary.json"
+        write_text(path, as_json(summary))
+        return path
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
+    """Where the scores of a stored forecast lie, in the folder of forecasts."""
+    return folder / "scores" / origin.isoformat() / f"{id}.parquet"
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """A Parquet file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
+    beside.replace(path)
+
+
+def read_table(path: Path) -> pa.Table:
+    """The rows of such a file."""
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise JudgeError(
+            f"{path} cannot be read ({reason}): delete it, and run `gdelphi backtest` again"
+        ) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """JSON that every reader takes: what is not a number is null."""
+    return json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, date | Path):
+        return str(value)
+    return value

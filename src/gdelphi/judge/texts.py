@@ -1,0 +1,227 @@
+"""The judge of texts: what everybody's words are worth beside the text of the day that came.
+
+Speakers, each an ensemble of texts of one stream's next day:
+
+    text            the text forecaster's futures, and *text brief* its likeliest words
+    futures         the measure transformer's, moved on and tilted, and *brief* its day in brief
+    random days     of the stream's last year
+    yesterday       the origin's own text
+    usual day       the few-atom summary of the stream's last year
+    oracle days     of a simulated world: for each day that the fair oracle imagines, the past day
+                    whose shares of the roots are nearest to it: words that somebody could find who
+                    knows the law of the next day's roots
+
+Three forms of ROUGE (text_rouge.py) and, of speakers that are ensembles of days, the fair energy
+score over sliced W2. Expected ROUGE is not proper: the *usual day* may win it.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+
+from gdelphi.common.types import (
+    FloatArray,
+    Forecaster,
+    IntArray,
+    Measure,
+)
+from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.prediction import StreamFutures
+from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.wording import (
+    in_words,
+    normalised,
+    text_of,
+    text_of_brief,
+    text_of_day,
+    text_of_written,
+)
+from gdelphi.measures.clouds import Coded
+from gdelphi.measures.descriptors import atom_rule, name_atoms
+from gdelphi.measures.encoder import open_cache
+from gdelphi.measures.profiles import shares_of
+from gdelphi.measures.space import Points
+from gdelphi.ot import (
+    Measures,
+    energy_score,
+    sliced_embedding,
+)
+from gdelphi.ot.quantise import quantise_adaptively
+from gdelphi.scores.rouge import (
+    Rouge,
+    WeightedText,
+    matched_rouge,
+)
+from gdelphi.scores.rouge_texts import (
+    mean_rouge,
+    published_rouge,
+    recall_rouge,
+)
+from gdelphi.text.forecaster import StreamTexts
+from gdelphi.text.measures import measure_of
+
+YEAR: Final = 365
+USUAL_POINTS: Final = 400
+FORMS: Final[Mapping[str, Callable[[WeightedText, WeightedText], Rouge]]] = {
+    "order-free": matched_rouge,
+    "published": published_rouge,
+    "recall": recall_rouge,
+}
+
+
+class Speaker(NamedTuple):
+    """What somebody says of a stream's next day."""
+
+    texts: list[WeightedText]
+    days: list[Measure]
+    """the same as measures; none where the speaker is no ensemble"""
+
+
+class TextScore(NamedTuple):
+    """One speaker on one stream's day."""
+
+    stream: str
+    speaker: str
+    rouge: dict[str, Rouge]
+    """by form, the mean over the speaker's texts"""
+    energy: float
+    """not-a-number where the speaker is no ensemble"""
+
+
+class TextJudge:
+    """Scores the texts of a desk's streams."""
+
+    def __init__(
+        self, desk: Predictor, oracle: Forecaster | None = None, *, texts: int = 10, seed: int = 0
+    ) -> None:
+        self._desk, self._oracle, self._most, self._seed = desk, oracle, texts, seed
+        self._pack = desk.pack
+        self._points = Points(desk.space, open_cache(desk.settings))
+
+    def day(self, day: date) -> list[TextScore]:
+        """Scores of all speakers about a target day, for the streams that have a text on it."""
+        origin = day - timedelta(days=1)
+        end = self._desk.sampler.position(origin)
+        roots = self._desk.known_at("root", origin)
+        published = self._desk.publisher("root").forecast(roots, origin)
+        sampled = self._desk.sampler.at(origin)
+        written = self._desk.text.model.at(origin) if self._desk.text else None
+        dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
+        found: list[TextScore] = []
+        for place, said in enumerate(published):
+            came = text_of_day(self._pack, end + 1, place)
+            if not came.phrases:
+                continue
+            futures = stream_futures(self._desk, sampled, place, roots, said.occurs)
+            speakers = self._past(place, end) | self._model(place, futures)
+            if written is not None:
+                speakers |= self._written(place, written[place])
+            if dreamt is not None:
+                speakers["oracle days"] = self._dreamt(place, end, dreamt[place].share_samples)
+            found += [self._score(place, end, name, each) for name, each in speakers.items()]
+        return found
+
+    def _score(self, place: int, end: int, name: str, speaker: Speaker) -> TextScore:
+        came = text_of_day(self._pack, end + 1, place)
+        nothing = WeightedText([], np.zeros(0))
+        rouge = {
+            form: mean_rouge([score(text, came) for text in speaker.texts or [nothing]])
+            for form, score in FORMS.items()
+        }
+        energy = float("nan")
+        if len(speaker.days) > 1:
+            energy = _energy(self._pack.atoms(end + 1, place), speaker.days)
+        return TextScore(self._desk.streams[place], name, rouge, energy)
+
+    # Speakers.
+
+    def _past(self, place: int, end: int) -> dict[str, Speaker]:
+        """Those that only repeat the past."""
+        since = max(end + 1 - YEAR, 0)
+        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        if not there:
+            return {}
+        stream = zlib.crc32(self._desk.streams[place].encode())
+        random = np.random.default_rng([self._seed, stream, end, 31])
+        drawn = random.choice(there, size=100).tolist()
+        return {
+            "random days": self._days(place, drawn),
+            "yesterday": Speaker([text_of_day(self._pack, there[-1], place)], []),
+            "usual day": Speaker([self._usual(place, there)], []),
+        }
+
+    def _days(self, place: int, days: Sequence[int]) -> Speaker:
+        texts = [text_of_day(self._pack, day, place) for day in days[: self._most]]
+        return Speaker(texts, [self._pack.atoms(day, place) for day in days])
+
+    def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
+        stream = self._desk.streams[place]
+        called = in_words(futures.called, stream)
+        texts, days = [], []
+        for number in np.flatnonzero(futures.exists).tolist():
+            kept = futures.weights[number] > 0
+            weights = normalised(futures.weights[number][kept])
+            texts.append(WeightedText([called[at] for at in futures.calls[number][kept]], weights))
+            days.append(Measure(futures.points[number][kept], weights))
+        brief = brief_of(futures, self._desk.settings.measures)
+        shown = text_of_brief(brief, stream)
+        return {"futures": Speaker(texts[: self._most], days), "brief": Speaker([shown], [])}
+
+    def _written(self, place: int, written: StreamTexts) -> dict[str, Speaker]:
+        stream = self._desk.streams[place]
+        named = [text for text in written.texts if text.phrases]
+        days = [measure_of(self._points, text, stream) for text in named]
+        texts = [text_of_written(text, stream) for text in named[: self._most]]
+        likeliest = Speaker([text_of_written(written.likeliest, stream)], [])
+        return {"text": Speaker(texts, days), "text brief": likeliest}
+
+    def _dreamt(self, place: int, end: int, shares: FloatArray) -> Speaker:
+        """Past days whose roots are nearest to those that the oracle imagines."""
+        since = max(end + 1 - YEAR, 0)
+        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        if not there:
+            return Speaker([], [])
+        past = shares_of(self._pack.weights[place, there])
+        wanted = shares[: min(100, len(shares))]
+        distance = np.abs(wanted[:, None] - past).sum(axis=2)
+        return self._days(place, [there[int(at)] for at in distance.argmin(axis=1)])
+
+    # Words.
+
+    def _usual(self, place: int, days: Sequence[int]) -> WeightedText:
+        """The few-atom summary of many days, named by the phrases of their atoms."""
+        measures = [self._pack.atoms(day, place) for day in days]
+        phrases = [
+            phrase
+            for day in days
+            for phrase in zip(*self._pack.atom_phrases(day, place), strict=True)
+        ]
+        masses = np.concatenate([each.weights for each in measures])
+        kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
+        points = np.concatenate([each.points for each in measures])[kept]
+        measure = Measure(points, normalised(masses[kept]))
+        found = quantise_adaptively(measure, atom_rule(self._desk.settings.measures))
+        codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
+        chosen = name_atoms(codes, measure, found)
+        stream = self._desk.streams[place]
+        return text_of((phrases[kept[at]] for at in chosen), found.weights, stream)
+
+
+def _energy(came: Measure, days: Sequence[Measure]) -> float:
+    """The fair energy score of days that are all alike."""
+    listed = [came, *days]
+    size = max(len(each.weights) for each in listed)
+    points = np.zeros((len(listed), size, came.points.shape[1]))
+    weights = np.zeros((len(listed), size))
+    for row, each in enumerate(listed):
+        points[row, : len(each.weights)] = each.points
+        weights[row, : len(each.weights)] = normalised(each.weights)
+    vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
+    between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
+    to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)
+    equal = torch.full((len(days),), 1 / len(days), dtype=torch.float64)
+    return float(energy_score(to_outcome, between, weights=equal, fair=True))

@@ -1,0 +1,205 @@
+"""From the store to measures: the stage behind `gdelphi embed`.
+
+    events -> clouds -> texts encoded -> space (fitted once, on training days) -> descriptors
+
+Run again it does only what is missing: days that are new or have changed, texts never met. The
+space is fitted when there is none and then stays: a model learns the points it gives. Days that
+come later are placed in it; `refit` fits a new one, after which models have to be trained again.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+from typing import Final, Protocol
+
+import numpy as np
+
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.progress import SILENT
+from gdelphi.common.settings import MeasureSettings, Settings
+from gdelphi.common.splits import training_end
+from gdelphi.common.types import WORLD, VectorArray
+from gdelphi.measures.basis import fit_basis
+from gdelphi.measures.cloud_update import Gathered, gather
+from gdelphi.measures.clouds import (
+    Cloud,
+    Clouds,
+    measures_folder,
+)
+from gdelphi.measures.descriptor_files import (
+    Described,
+    days_due,
+    update_descriptors,
+)
+from gdelphi.measures.encoder import EmbeddingCache, open_cache
+from gdelphi.measures.phrases import (
+    actor,
+    lineage,
+    sentence,
+    verb,
+)
+from gdelphi.measures.space import (
+    PLACING,
+    Fitted,
+    PhraseWeights,
+    Points,
+    Space,
+    fit_space,
+    load_space,
+    place_of,
+    weigh_phrases,
+)
+
+NO_PHRASES: Final = PhraseWeights({}, {}, {}, Fitted("", "", "", 0, 0, 0))
+
+
+class EmbedProgress(Protocol):
+    """What a long run tells whoever watches."""
+
+    def gathered(self, done: int, total: int, rows: int) -> None: ...
+    def encoded(self, done: int, total: int) -> None: ...
+    def described(self, done: int, total: int, made: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class EmbedResult:
+    """What a run did."""
+
+    folder: Path
+    gathered: Gathered
+    texts: int
+    """distinct texts of the days that were looked at"""
+    encoded: int
+    """of which were encoded now"""
+    space: Space
+    fitted: bool
+    """the space was fitted in this run"""
+    described: Described
+    seconds: float
+
+
+def embed(
+    settings: Settings,
+    *,
+    refit: bool = False,
+    force: bool = False,
+    progress: EmbedProgress | None = None,
+) -> EmbedResult:
+    """Bring the measures of a store up to date."""
+    began = perf_counter()
+    watching = progress or SILENT
+    gathered = gather(settings, force=force, on_day=watching.gathered)
+    folder = measures_folder(settings)
+    clouds = Clouds(folder)
+    if not clouds.days:
+        raise MeasuresError(f"{settings.store} has no days: `gdelphi ingest` brings some")
+    cache = open_cache(settings)
+    before = cache.size
+    fit = refit or not (folder / "space" / "space.json").exists()
+    there = None if fit else _fitting(settings, folder)
+    if there:
+        Points(there, cache)  # refuses another encoder before it is asked for anything
+    days = clouds.days if there is None else days_due(settings, there)
+    texts = sorted(texts_of(clouds, settings.measures, days))
+    new = [text for text, known in zip(texts, cache.known(texts), strict=True) if not known]
+    cache.embed(new, watching.encoded)
+    space = there or _fit(settings, clouds, cache)
+    described = update_descriptors(settings, space, watching.described)
+    return EmbedResult(
+        folder,
+        gathered,
+        len(texts),
+        cache.size - before,
+        space,
+        fit,
+        described,
+        perf_counter() - began,
+    )
+
+
+def texts_of(clouds: Clouds, settings: MeasureSettings, days: Iterable[date]) -> set[str]:
+    """All texts that the points of some days are made from."""
+    texts: set[str] = set()
+    actors: set[str] = set()
+    codes: set[str] = set()
+    for on in filter(None, map(clouds.on, days)):
+        if settings.layout == "sentence":
+            for stream in on.streams:
+                place = place_of(stream)
+                texts.update(sentence(*phrase, place) for phrase in on.cloud(stream).phrases())
+        else:
+            first, events, second = on.dictionaries()
+            actors.update(first, second)
+            codes.update(events)
+    texts.update(actor(key).text for key in actors)
+    for code in codes:
+        texts.update(verb(each) for each in (code, *(lineage(code) if settings.lineage else ())))
+    return texts
+
+
+def training_clouds(clouds: Clouds, until: date) -> Iterator[Cloud]:
+    """The clouds of all countries up to a day."""
+    for day in clouds.days:
+        if day > until:
+            return
+        on = clouds.on(day)
+        for stream in sorted(on.streams) if on else ():
+            if on and stream != WORLD:
+                yield on.cloud(stream)
+
+
+def training_phrases(settings: Settings, clouds: Clouds) -> PhraseWeights:
+    """The phrases of the training days, with their weights."""
+    until = training_end(clouds.days[0], clouds.days[-1], settings.split)
+    sentences = settings.measures.layout == "sentence"
+    found = weigh_phrases(training_clouds(clouds, until), sentences=sentences)
+    return found._replace(fitted=found.fitted._replace(cutoff=until.isoformat()))
+
+
+def finest_codes(settings: Settings, space: Space) -> VectorArray:
+    """The finest codes as points of a space, [finest, event dimensions]: what atoms are projected
+    through. Fitted on training phrases once, and kept."""
+    path = measures_folder(settings) / "basis" / f"{space.fingerprint}.npy"
+    with suppress(FileNotFoundError):
+        kept: VectorArray = np.load(path)
+        return kept
+    points = Points(space, open_cache(settings))
+    if space.settings.layout == "slots":
+        phrases = NO_PHRASES  # a slot's verb is the code's own, whoever acts
+    else:
+        phrases = training_phrases(settings, Clouds(measures_folder(settings)))
+    found = fit_basis(points, phrases, "full").finest
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.npy")
+    np.save(beside, found)
+    beside.replace(path)
+    return found
+
+
+def _fit(settings: Settings, clouds: Clouds, cache: EmbeddingCache) -> Space:
+    space = fit_space(settings.measures, training_phrases(settings, clouds), cache)
+    space.save(measures_folder(settings) / "space")
+    return space
+
+
+def _fitting(settings: Settings, folder: Path) -> Space:
+    """The space that is there, if it is the one that the settings ask for."""
+    space = load_space(folder / "space")
+    for name in PLACING:
+        there, wanted = getattr(space.settings, name), getattr(settings.measures, name)
+        if there != wanted:
+            raise MeasuresError(
+                f"the space in {folder / 'space'} has measures.{name} = {there}, the settings say "
+                f"{wanted}: set it back, or fit a new one with `gdelphi embed --refit`"
+            )
+    until = settings.split.train_until
+    if until is not None and space.fitted.until > until.isoformat():
+        raise MeasuresError(
+            f"the space in {folder / 'space'} was fitted on days up to {space.fitted.until}, after "
+            f"split.train_until = {until}: set that back, or run `gdelphi embed --refit`"
+        )
+    return space

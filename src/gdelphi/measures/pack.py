@@ -1,0 +1,316 @@
+"""The pack: clouds and descriptors of chosen streams as flat files, mapped into memory, not read.
+
+Training meets every day hundreds of times. Parquet files of whole days are right for keeping and
+wrong for that, so they are packed once: each column of all days one after the other in a binary
+file, and where each stream's day begins. A stream's day is then a slice; the system keeps in
+memory what is in use. Points are kept by the positions of their slots in small tables of vectors
+(16 bytes with the weight, in place of 516), which a device can hold and gather from.
+
+Packing streams through the days in their order; nothing but the tables and a day's own rows is held
+in memory. A pack is complete when its pack.json is there, and says what it was made from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Measure,
+    VectorArray,
+)
+from gdelphi.measures.clouds import Cloud, SetStatistics
+from gdelphi.measures.descriptors import AtomPhrases, Descriptor
+from gdelphi.measures.space import Points, Space
+
+FORMAT: Final = 1
+STATES: Final = ("missing", "empty", "small", "full")
+BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "slots": ("verb", "actor", "actor"),
+    "sentence": ("sentence",),
+}
+"""the table that each block of a point is taken from, by layout"""
+STATISTICS: Final = 10
+"""numbers of SetStatistics, its quad shares one by one"""
+
+
+@dataclass(frozen=True)
+class PackFacts:
+    """What a pack holds and was made from."""
+
+    streams: tuple[str, ...]
+    first_day: str
+    days: int
+    """consecutive, with those that are missing"""
+    variants: int
+    """random descriptors of each day"""
+    layout: str
+    dimension: int
+    space: str
+    """fingerprint"""
+    data: str
+    """fingerprint of the clouds"""
+    cutoff: str
+    """last training day"""
+
+
+class PackWriter:
+    """Writes a pack, day by day."""
+
+    def __init__(self, folder: Path, facts: PackFacts, points: Points) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._facts, self._points = folder, facts, points
+        tables = set(BLOCKS[facts.layout])
+        self._places: dict[str, dict[Any, int]] = {name: {} for name in tables}
+        names = ["weights", "slots", "atom_points", "atom_weights", "atom_slots", *tables]
+        self._files = {name: (folder / f"{name}.bin").open("wb") for name in names}
+        self._cloud_sizes: list[int] = []
+        self._atom_sizes: list[int] = []
+        self._states: list[int] = []
+        self._statistics: list[list[float]] = []
+        self._flags: list[tuple[bool, bool, bool]] = []
+
+    def add_day(self, clouds: Sequence[Cloud], descriptors: Sequence[Sequence[Descriptor]]) -> None:
+        """The clouds of all streams on the next day, and of each the descriptors, its own first."""
+        head = clouds[0]
+        self._flags.append((head.known, head.partial, head.backfile))
+        for cloud, variants in zip(clouds, descriptors, strict=True):
+            self._write("weights", cloud.weights, np.float32)
+            slots = self._slots(cloud.stream, *cloud.phrase_columns())
+            self._write("slots", slots, np.int32)
+            self._cloud_sizes.append(len(cloud))
+            self._states.append(STATES.index(cloud.state))
+            self._statistics.append(_flat(cloud.statistics))
+            for each in variants:
+                self._write("atom_points", each.points, np.float32)
+                self._write("atom_weights", each.weights, np.float32)
+                self._write("atom_slots", self._slots(cloud.stream, *each.phrases), np.int32)
+                self._atom_sizes.append(len(each))
+
+    def _write(self, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike) -> None:
+        self._files[name].write(np.ascontiguousarray(values, dtype=kind).tobytes())
+
+    def _slots(
+        self, stream: str, actor1: Sequence[str], code: Sequence[str], actor2: Sequence[str]
+    ) -> IntArray:
+        """Positions of phrases in the tables, [n, blocks]; new keys are added to the tables."""
+        if self._facts.layout == "sentence":
+            keys = [(*phrase, stream) for phrase in zip(actor1, code, actor2, strict=True)]
+            return self._look_up("sentence", keys)[:, None]
+        columns = (("verb", code), ("actor", actor1), ("actor", actor2))
+        return np.stack([self._look_up(*column) for column in columns], axis=1)
+
+    def _look_up(self, table: str, keys: Sequence[Any]) -> IntArray:
+        places = self._places[table]
+        new = [key for key in dict.fromkeys(keys) if key not in places]
+        if new:
+            self._write(table, self._points.table(table, new), np.float32)
+            for key in new:
+                places[key] = len(places)
+        return np.array([places[key] for key in keys], dtype=np.int64)
+
+    def abandon(self) -> None:
+        """Close the files of a pack that will not be finished."""
+        for file in self._files.values():
+            file.close()
+
+    def close(self, counts: IntArray, weights: FloatArray) -> None:
+        """Finish with the days' profiles over the roots, each [stream, day, code]."""
+        self.abandon()
+        np.savez(
+            self._folder / "panel.npz",
+            cloud_starts=np.cumsum([0, *self._cloud_sizes]),
+            atom_starts=np.cumsum([0, *self._atom_sizes]),
+            states=np.array(self._states, np.int8),
+            statistics=np.array(self._statistics, np.float64),
+            flags=np.array(self._flags, np.bool_),
+            counts=counts,
+            weights=weights,
+        )
+        keys = {name: list(places) for name, places in self._places.items()}
+        (self._folder / "keys.json").write_text(json.dumps(keys), encoding="utf-8")
+        said = {"format": FORMAT, **asdict(self._facts)}
+        (self._folder / "pack.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
+
+
+def _flat(statistics: SetStatistics) -> list[float]:
+    return [*statistics[:4], *statistics.quad_shares, *statistics[5:]]
+
+
+class Pack:
+    """A pack, for reading. Days and streams are given by position.
+
+    All files are opened at once: a newer pack takes this one's place on the disk at any time, and
+    a file that is open stays.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            said = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise MeasuresError(f"no pack in {folder}: `gdelphi sequences` makes one") from None
+        except ValueError as error:
+            raise self._damaged(error) from None
+        if said.pop("format", None) != FORMAT:
+            raise MeasuresError(f"{folder} is a pack of another gdelphi: make it again")
+        try:
+            self.facts = PackFacts(**{**said, "streams": tuple(said["streams"])})
+            self.shape = (self.facts.days, len(self.facts.streams))
+            self._open()
+        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+            raise self._damaged(error) from None
+
+    def _open(self) -> None:
+        with (self.folder / "panel.npz").open("rb") as file, np.load(file) as panel:
+            self._panel: dict[str, npt.NDArray[Any]] = {name: panel[name] for name in panel.files}
+        keys = json.loads((self.folder / "keys.json").read_text(encoding="utf-8"))
+        self.keys: Mapping[str, list[Any]] = {name: list(values) for name, values in keys.items()}
+        """what stands at each position of the tables"""
+        self.tables: Mapping[str, VectorArray] = {
+            name: self._map(name, np.float32).reshape(len(keys), -1 if keys else 0)
+            for name, keys in self.keys.items()
+        }
+        """the vectors at each position of the tables, of length 1"""
+        blocks, (points, atoms) = len(BLOCKS[self.facts.layout]), self.sizes
+        self._clouds = (
+            self._map("slots", np.int32).reshape(points, blocks),
+            self._map("weights", np.float32).reshape(points),
+        )
+        self._atoms = (
+            self._map("atom_points", np.float32).reshape(atoms, self.facts.dimension),
+            self._map("atom_weights", np.float32).reshape(atoms),
+            self._map("atom_slots", np.int32).reshape(atoms, blocks),
+        )
+
+    def _map(self, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+        path = self.folder / f"{name}.bin"
+        if path.stat().st_size == 0:
+            return np.zeros(0, kind)
+        # Copy-on-write: torch takes no array that is marked read-only, and no file is ever changed.
+        return np.memmap(path, kind, "c")
+
+    def _damaged(self, error: Exception) -> MeasuresError:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return MeasuresError(
+            f"{self.folder} cannot be read ({reason}): delete it, and `gdelphi sequences` makes it "
+            "again"
+        )
+
+    @cached_property
+    def first_day(self) -> date:
+        return date.fromisoformat(self.facts.first_day)
+
+    @cached_property
+    def states(self) -> npt.NDArray[np.int8]:
+        """Positions in STATES, [day, stream]."""
+        return self._panel["states"].reshape(self.shape)
+
+    @cached_property
+    def present(self) -> BoolArray:
+        """[day]"""
+        return self._panel["flags"][:, 0]
+
+    @cached_property
+    def partial(self) -> BoolArray:
+        """[day]"""
+        return self._panel["flags"][:, 1]
+
+    @cached_property
+    def backfile(self) -> BoolArray:
+        """[day]"""
+        return self._panel["flags"][:, 2]
+
+    @cached_property
+    def statistics(self) -> FloatArray:
+        """[day, stream, statistic]: volume, phrases, mentions, entropy, 4 quad shares, Goldstein
+        value, tone."""
+        return self._panel["statistics"].reshape(*self.shape, STATISTICS)
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Rows by root code, [stream, day, code]."""
+        return self._panel["counts"]
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Cloud weight by root code, [stream, day, code]."""
+        return self._panel["weights"]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Points of all clouds and atoms of all descriptors."""
+        return int(self._panel["cloud_starts"][-1]), int(self._panel["atom_starts"][-1])
+
+    def cloud(self, day: int, stream: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Positions in the tables [n, blocks] and weights [n] of a cloud's points."""
+        starts = self._panel["cloud_starts"]
+        place = day * self.shape[1] + stream
+        rows = slice(starts[place], starts[place + 1])
+        slots, weights = self._clouds
+        return slots[rows], weights[rows]
+
+    def atoms(self, day: int, stream: int, variant: int = 0) -> Measure:
+        """A descriptor as a measure: the day's own (0) or one of its random ones."""
+        rows = self._atom_rows(day, stream, variant)
+        points, weights, _ = self._atoms
+        return Measure(points[rows], weights[rows].astype(np.float64))
+
+    def atom_columns(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Points [atom, dim] and weights [atom] of all descriptors, one after the other, and where
+        each begins: that of (day, stream, variant) at (day * streams + stream) * (variants + 1) +
+        variant."""
+        points, weights, _ = self._atoms
+        return points, weights, self._panel["atom_starts"]
+
+    def atom_phrases(self, day: int, stream: int, variant: int = 0) -> AtomPhrases:
+        """What a descriptor's atoms are called."""
+        rows = self._atom_rows(day, stream, variant)
+        return self.phrases_at(np.arange(rows.start, rows.stop))
+
+    def phrases_at(self, rows: IntArray) -> AtomPhrases:
+        """What the atoms at rows of `atom_columns` are called."""
+        return self.phrases_of(self._atoms[2][rows])
+
+    def phrases_of(self, slots: npt.NDArray[Any]) -> AtomPhrases:
+        """What stands at positions in the tables [n, blocks]."""
+        if self.facts.layout == "sentence":
+            named = [self.keys["sentence"][place] for place in slots[:, 0]]
+            first, event, second = (tuple(key[part] for key in named) for part in range(3))
+            return AtomPhrases(first, event, second)
+        code = tuple(self.keys["verb"][place] for place in slots[:, 0])
+        actor1, actor2 = (
+            tuple(self.keys["actor"][place] for place in slots[:, block]) for block in (1, 2)
+        )
+        return AtomPhrases(actor1, code, actor2)
+
+    def _atom_rows(self, day: int, stream: int, variant: int) -> slice:
+        if not 0 <= variant <= self.facts.variants:
+            raise MeasuresError(
+                f"{self.folder} has descriptors 0 to {self.facts.variants} of a day, not {variant}"
+            )
+        starts = self._panel["atom_starts"]
+        place = (day * self.shape[1] + stream) * (self.facts.variants + 1) + variant
+        return slice(starts[place], starts[place + 1])
+
+    def points(self, slots: npt.NDArray[Any], space: Space) -> VectorArray:
+        """The points [n, dim] at positions in the tables [n, blocks]."""
+        if not len(slots):
+            return np.zeros((0, self.facts.dimension), dtype=np.float32)
+        blocks = BLOCKS[self.facts.layout]
+        parts = [
+            np.float32(share**0.5) * self.tables[name][slots[:, number]]
+            for number, (name, share) in enumerate(zip(blocks, space.shares, strict=True))
+        ]
+        return np.concatenate(parts, axis=1)

@@ -1,0 +1,326 @@
+"""Packing: from the day files of clouds and descriptors to a pack that training reads.
+
+Streams are chosen by their rows on training days. The random descriptors are made here, by several
+processes; days are written in their order, so one seed gives one pack, whatever the machine.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.settings import Settings
+from gdelphi.common.splits import (
+    PARTS,
+    SplitPart,
+    Splits,
+)
+from gdelphi.common.types import WORLD
+from gdelphi.common.workers import share
+from gdelphi.measures.cloud_update import stale_days
+from gdelphi.measures.clouds import (
+    Cloud,
+    Clouds,
+    measures_folder,
+)
+from gdelphi.measures.descriptor_files import Descriptors, days_due
+from gdelphi.measures.descriptors import (
+    Descriptor,
+    atom_rule,
+    describe_day,
+    describe_parts,
+)
+from gdelphi.measures.encoder import open_cache
+from gdelphi.measures.pack import (
+    Pack,
+    PackFacts,
+    PackWriter,
+)
+from gdelphi.measures.profiles import read_profiles
+from gdelphi.measures.sequences import SequenceDraw, Sequences
+from gdelphi.measures.space import (
+    Points,
+    Space,
+    load_space,
+)
+
+OnPacked = Callable[[int, int, int], None]
+"""days done, days to do, points packed"""
+INDEX_PORTION = 1000  # drawn sequences written or read at once
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a run did."""
+
+    folder: Path
+    made: bool
+    """false: a pack of the same days was there"""
+    streams: tuple[str, ...]
+    days: int
+    present: int
+    points: int
+    atoms: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SequencesMade:
+    """What `gdelphi sequences` did."""
+
+    packed: Packed
+    index: Path
+    """the drawn sequences: stream, target day, descriptor of each day"""
+    sequences: int
+    targets: dict[SplitPart, int]
+    """days that can be targets, in each part of the split"""
+    splits: Splits
+    seconds: float
+
+
+def make_sequences(
+    settings: Settings, number: int, *, seed: int = 0, on_day: OnPacked | None = None
+) -> SequencesMade:
+    """Pack the days and draw training sequences from them."""
+    began = perf_counter()
+    space = load_space(measures_folder(settings) / "space")
+    packed = pack_days(settings, space, seed=seed, on_day=on_day)
+    sequences = Sequences(Pack(packed.folder), settings)
+    index = packed.folder / f"sequences-{number}-{seed}.parquet"
+    _write_index(index, sequences, number, seed=seed)
+    targets = {part: len(sequences.targets(part)) for part in PARTS}
+    seconds = perf_counter() - began
+    return SequencesMade(packed, index, number, targets, sequences.splits, seconds)
+
+
+INDEX_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("target", pa.date32()),
+        ("variants", pa.list_(pa.int8())),
+    ]
+)
+
+
+def _write_index(path: Path, sequences: Sequences, number: int, *, seed: int) -> None:
+    """The drawn sequences, a portion at a time."""
+    beside = path.with_name(f".{path.name}.part")
+    streams = sequences.pack.facts.streams
+    with pq.ParquetWriter(beside, INDEX_SCHEMA, compression="zstd") as writer:
+        for portion in batched(sequences.draw(number, seed=seed), INDEX_PORTION):
+            columns = {
+                "stream": [streams[drawn.stream] for drawn in portion],
+                "target": [sequences.day(drawn.target) for drawn in portion],
+                "variants": [drawn.variants for drawn in portion],
+            }
+            writer.write_table(pa.table(columns, schema=INDEX_SCHEMA))
+    beside.replace(path)
+
+
+def read_index(path: Path, sequences: Sequences) -> Iterator[SequenceDraw]:
+    """The sequences that an index lists, a portion at a time."""
+    place = {stream: number for number, stream in enumerate(sequences.pack.facts.streams)}
+    for portion in pq.ParquetFile(path).iter_batches(INDEX_PORTION):
+        for row in portion.to_pylist():
+            target = (row["target"] - sequences.pack.first_day).days
+            yield SequenceDraw(place[row["stream"]], target, tuple(row["variants"]))
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of up to `size` items."""
+    waiting = iter(items)
+    while portion := list(islice(waiting, size)):
+        yield portion
+
+
+def choose_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
+    """The countries with the most rows up to a day, or those that the settings name."""
+    rows: dict[str, int] = {}
+    for day in clouds.days:
+        on = clouds.on(day) if day <= until else None
+        for stream, statistics in on.statistics.items() if on else ():
+            if stream != WORLD:
+                rows[stream] = rows.get(stream, 0) + statistics.volume
+    only = settings.sequences.only
+    strange = [stream for stream in only if stream not in rows and stream != WORLD]
+    if strange:
+        raise MeasuresError(
+            f"sequences.only: no rows from {', '.join(strange)} up to {until}; streams are FIPS "
+            "10-4 codes (GM is Germany) or WORLD"
+        )
+    if only:
+        return only
+    if not rows:
+        raise MeasuresError(
+            f"no country has rows up to {until}, the last training day: set another split, or "
+            "name streams in sequences.only"
+        )
+    ranked = sorted(rows, key=lambda stream: (-rows[stream], stream))
+    return tuple(ranked[: settings.sequences.streams])
+
+
+def pack_days(
+    settings: Settings, space: Space, *, seed: int = 0, on_day: OnPacked | None = None
+) -> Packed:
+    """Pack all days, unless a pack of the same days, streams and space is there already."""
+    began = perf_counter()
+    clouds = Clouds(measures_folder(settings))
+    facts = _facts(settings, space, clouds, seed)
+    behind = stale_days(settings)
+    if behind:  # profiles are read from the store, and would be newer than the clouds
+        raise MeasuresError(
+            f"{len(behind)} days have changed in the store, {behind[0]} the first: run "
+            "`gdelphi embed`"
+        )
+    due = days_due(settings, space)
+    if due:  # else a pack of new clouds and old descriptors would be taken for up to date
+        raise MeasuresError(
+            f"{len(due)} days have no descriptors that are up to date, {due[0]} the first: run "
+            "`gdelphi embed`"
+        )
+    root = measures_folder(settings) / "packs"
+    folder = root / hashlib.sha256(repr((facts, seed)).encode()).hexdigest()[:16]
+    made = not (folder / "pack.json").exists()
+    if made:
+        beside = root / f".{folder.name}.{os.getpid()}"
+        _write(settings, space, facts, beside, seed=seed, on_day=on_day)
+        _replace(beside, folder)
+    return _packed(folder, made=made, seconds=perf_counter() - began)
+
+
+def _replace(beside: Path, folder: Path) -> None:
+    """Put a finished pack into its place, and take older ones away.
+
+    Whoever has an older one open keeps it: the system frees files when they are closed.
+    """
+    if folder.exists():
+        shutil.rmtree(folder)
+    beside.replace(folder)
+    for other in folder.parent.iterdir():
+        if other != folder and not _being_made(other):
+            shutil.rmtree(other)
+
+
+def _being_made(folder: Path) -> bool:
+    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
+    if not folder.name.startswith("."):
+        return False
+    try:
+        os.kill(int(folder.name.rpartition(".")[2]), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:
+    pack = Pack(folder)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    points, atoms = pack.sizes
+    present = int(pack.present.sum())
+    streams = pack.facts.streams
+    return Packed(folder, made, streams, pack.facts.days, present, points, atoms, size, seconds)
+
+
+def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackFacts:
+    known = clouds.files.made_from()
+    if not known:
+        raise MeasuresError(f"no clouds in {clouds.files.folder}: `gdelphi embed` makes them")
+    first, last = min(known), max(known)
+    cutoff = settings.split.train_until or date.fromisoformat(space.fitted.cutoff)
+    said = json.dumps([[day.isoformat(), known[day]] for day in sorted(known)])
+    rule = atom_rule(settings.measures)
+    return PackFacts(
+        streams=choose_streams(settings, clouds, cutoff),
+        cutoff=cutoff.isoformat(),
+        first_day=first.isoformat(),
+        days=(last - first).days + 1,
+        variants=settings.sequences.variants,
+        layout=space.settings.layout,
+        dimension=space.dimension,
+        space=space.fingerprint,
+        data=hashlib.sha256(f"{said}{rule}{seed}".encode()).hexdigest()[:16],
+    )
+
+
+def _write(
+    settings: Settings,
+    space: Space,
+    facts: PackFacts,
+    folder: Path,
+    *,
+    seed: int,
+    on_day: OnPacked | None,
+) -> None:
+    work = _Work(settings, space, facts.streams, seed)
+    first = date.fromisoformat(facts.first_day)
+    days = [first + timedelta(days=number) for number in range(facts.days)]
+    writer = PackWriter(folder, facts, work.points)
+    points = 0
+    try:
+        for number, (clouds, descriptors) in enumerate(share(work, days), start=1):
+            writer.add_day(clouds, descriptors)
+            points += sum(map(len, clouds))
+            if on_day:
+                on_day(number, len(days), points)
+        profiles = read_profiles(settings, "root", facts.streams, since=days[0], until=days[-1])
+        writer.close(profiles.counts, profiles.weights)
+    except BaseException:
+        writer.abandon()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+# --- the work, in one process or in several -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a process needs to make the random descriptors of a day."""
+
+    settings: Settings
+    space: Space
+    streams: tuple[str, ...]
+    seed: int
+
+    @cached_property
+    def points(self) -> Points:
+        return Points(self.space, open_cache(self.settings))
+
+    @cached_property
+    def _clouds(self) -> Clouds:
+        return Clouds(measures_folder(self.settings))
+
+    @cached_property
+    def _descriptors(self) -> Descriptors:
+        return Descriptors(self.settings, self.space)
+
+    def do(self, item: date) -> tuple[list[Cloud], list[list[Descriptor]]]:
+        """The clouds of all streams on a day, and the descriptors of each, its own first."""
+        clouds = [self._clouds.cloud(stream, item).alone() for stream in self.streams]
+        return clouds, [self._variants(cloud) for cloud in clouds]
+
+    def _variants(self, cloud: Cloud) -> list[Descriptor]:
+        if cloud.stream == WORLD:  # its descriptors are not kept
+            own = describe_day(cloud, self.points, atom_rule(self.settings.measures))
+        else:
+            own = self._descriptors.of(cloud)
+        place = self.streams.index(cloud.stream)
+        numbers = range(self.settings.sequences.variants)
+        seeds = [(self.seed, cloud.day.toordinal(), place, number) for number in numbers]
+        return [own, *describe_parts(cloud, self.points, own, seeds)]

@@ -1,0 +1,306 @@
+"""Profiles: each stream's days over the standard events, and the targets that are judged on them.
+
+One dense array per quantity, [stream, day, code], over consecutive calendar days. Days that are
+missing are in it, marked by `present`, so that ages and weekdays come from positions and an empty
+day (present, all zeros) cannot be taken for a missing one.
+
+Weights are the cloud weights: ln(1 + mentions), halved for events outside an article's lead. They
+are added up in whole numbers of 1e-9, half weights as the unit: sums of floating-point numbers
+depend on the order in which threads deliver them, and a headline decided by the last bit would
+differ from run to run.
+
+At level `full` the standard events are all codes that a row can carry, three digits or four, so
+that the rows of a day fall into exactly one each; `141` there means "141 and no finer". Rows with a
+code outside the official table count in the volume alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.settings import Settings
+from gdelphi.common.types import (
+    WORLD,
+    BoolArray,
+    FloatArray,
+    History,
+    IntArray,
+    Level,
+)
+from gdelphi.gdelt.cameo import event_codes, root_codes
+from gdelphi.store.connection import (
+    Connection,
+    Row,
+    Store,
+)
+
+HEADLINES = 5  # standard events of a day that are headlines
+SURGE_QUANTILE = 90.0  # percentile of past shares that a surge exceeds
+SURGE_DAYS = 90  # present days it is taken from
+SURGE_FEWEST = 60  # with fewer there is no such target
+DAYS_AT_ONCE = 92  # read in one query: bounds the rows held as Python values
+
+_COLUMNS: Final[dict[Level, str]] = {
+    "root": "EventRootCode",
+    "base": "EventBaseCode",
+    "full": "EventCode",
+}
+UNITS: Final = 1e9  # whole units in a cloud weight of 1
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """The days of some streams over the standard events of one level. Compared by identity."""
+
+    streams: tuple[str, ...]
+    days: tuple[date, ...]
+    """consecutive"""
+    codes: tuple[str, ...]
+    """sorted, so that "ties by code" is "ties by position" """
+    counts: IntArray
+    """[stream, day, code]"""
+    weights: FloatArray
+    """[stream, day, code]"""
+    volume: IntArray
+    """[stream, day], all rows"""
+    present: BoolArray
+    """[day]"""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """Weights over their sum for each stream and day; 0 where the day is empty."""
+        return shares_of(self.weights)
+
+    def until(self, day: date) -> "Profiles":
+        """The same up to a day, without copying."""
+        size = days_until(self, day)
+        if size == 0:
+            raise GdelphiError(f"profiles begin on {self.days[0]}, after {day}")
+        return replace(
+            self,
+            days=self.days[:size],
+            counts=self.counts[:, :size],
+            weights=self.weights[:, :size],
+            volume=self.volume[:, :size],
+            present=self.present[:size],
+        )
+
+
+def days_until(history: History, day: date) -> int:
+    """How many of the history's days there are up to and with a day."""
+    return min(max((day - history.days[0]).days + 1, 0), len(history.days))
+
+
+def shares_of(weights: FloatArray) -> FloatArray:
+    """Weights [..., code] over their sum; 0 where that is 0."""
+    total = weights.sum(axis=-1, keepdims=True)
+    shares = np.zeros(weights.shape)
+    np.divide(weights, total, out=shares, where=total > 0)
+    return shares
+
+
+def standard_events(level: Level) -> tuple[str, ...]:
+    """The codes of a level, sorted: 20 roots, 146 bases, or all 290 that a row can carry."""
+    if level == "root":
+        return root_codes()
+    wanted = ("base",) if level == "base" else ("base", "full")
+    return tuple(sorted(code for code, event in event_codes().items() if event.level in wanted))
+
+
+# --- targets --------------------------------------------------------------------------------------
+
+
+def occurs_of(counts: IntArray) -> BoolArray:
+    """At least one row; counts and result [..., code]."""
+    return counts > 0
+
+
+def headline_of(weights: FloatArray) -> BoolArray:
+    """Among the five largest by weight, ties by code, weight above 0; [..., code]."""
+    largest = np.argsort(-weights, axis=-1, kind="stable")[..., :HEADLINES]
+    chosen = np.zeros(weights.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, largest, True, axis=-1)
+    return chosen & (weights > 0)
+
+
+def surge_threshold(history: History, origin: date) -> FloatArray:
+    """The share that a surge exceeds, [stream, code]; NaN where the target is undefined."""
+    recent = np.flatnonzero(history.present[: days_until(history, origin)])[-SURGE_DAYS:]
+    return threshold_from(shares_of(history.weights[:, recent]))
+
+
+def threshold_from(shares: FloatArray) -> FloatArray:
+    """The same from the shares of present days up to the origin, [stream, day, code]."""
+    streams, days, codes = shares.shape
+    if days < SURGE_FEWEST:
+        return np.full((streams, codes), np.nan)
+    # The day axis last: percentiles along it are three times as fast.
+    recent = np.ascontiguousarray(shares[:, -SURGE_DAYS:].swapaxes(1, 2))
+    threshold = np.percentile(recent, SURGE_QUANTILE, axis=2)
+    return np.where(threshold > 0, threshold, np.nan)
+
+
+def outcomes(history: History, origin: date, horizon: int = 1) -> dict[str, FloatArray]:
+    """What came of each target on day `horizon` after the origin: 1 or 0, [stream, code].
+
+    NaN where a target is undefined, and everywhere if that day is not present.
+    """
+    at = (origin - history.days[0]).days + horizon
+    if not 0 <= at < len(history.days) or not history.present[at]:
+        nothing = np.full((len(history.streams), len(history.codes)), np.nan)
+        return {"occurs": nothing, "headline": nothing.copy(), "surge": nothing.copy()}
+    weights = history.weights[:, at]
+    threshold = surge_threshold(history, origin)
+    surged = np.where(np.isnan(threshold), np.nan, shares_of(weights) > threshold)
+    return {
+        "occurs": occurs_of(history.counts[:, at]).astype(np.float64),
+        "headline": headline_of(weights).astype(np.float64),
+        "surge": surged,
+    }
+
+
+# --- from the store -------------------------------------------------------------------------------
+
+
+def read_profiles(
+    source: Settings | Connection,
+    level: Level = "root",
+    streams: Sequence[str] | None = None,
+    *,
+    since: date | None = None,
+    until: date | None = None,
+) -> Profiles:
+    """The profiles in a store, of all days that it has or of a window.
+
+    Without `streams` all countries, the largest by rows in the window first; `WORLD`, the stream of
+    all rows with or without a country, is read when named. Rows on a day that no loaded file speaks
+    for (strays of a backfile) are left out, so that a missing day is zero throughout.
+    """
+    if isinstance(source, Settings):
+        with Store(source).reading() as connection:
+            return read_profiles(connection, level, streams, since=since, until=until)
+    days = _days(source, since, until)
+    chosen = tuple(streams) if streams is not None else _largest_first(source, days)
+    loaded = {day for (day,) in source.rows("SELECT NewsDay FROM days WHERE loaded > 0")}
+    present = np.array([day in loaded for day in days], dtype=np.bool_)
+    codes = standard_events(level)
+    place = {code: number for number, code in enumerate(codes)}
+    volume = np.zeros((len(chosen), len(days)), dtype=np.int64)
+    counts = np.zeros((*volume.shape, len(codes)), dtype=np.int64)
+    units = np.zeros_like(counts)
+    for sums in _sums(source, _COLUMNS[level], chosen, days):
+        np.add.at(volume, (sums.stream, sums.day), sums.rows)
+        code = np.array([place.get(each or "", -1) for each in sums.code], dtype=np.int64)
+        known = code >= 0
+        cell = (sums.stream[known], sums.day[known], code[known])
+        counts[cell] = sums.rows[known]
+        units[cell] = sums.units[known]
+    for values in (counts, units, volume):
+        values[:, ~present] = 0
+    return Profiles(chosen, days, codes, counts, units / UNITS, volume, present)
+
+
+def _days(connection: Connection, since: date | None, until: date | None) -> tuple[date, ...]:
+    first, last = connection.rows("SELECT min(NewsDay), max(NewsDay) FROM days WHERE loaded > 0")[0]
+    first, last = since or first, until or last
+    if first is None or last is None:
+        raise GdelphiError(f"{connection.store.path} has no days: `gdelphi ingest` brings some")
+    if first > last:
+        raise GdelphiError(f"no days between {first} and {last}")
+    return tuple(first + timedelta(days=number) for number in range((last - first).days + 1))
+
+
+def _largest_first(connection: Connection, days: tuple[date, ...]) -> tuple[str, ...]:
+    rows = connection.rows(
+        "SELECT ActionGeo_CountryCode FROM events WHERE NewsDay BETWEEN ? AND ? "
+        "AND ActionGeo_CountryCode IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, 1",
+        [days[0], days[-1]],
+    )
+    return tuple(stream for (stream,) in rows)
+
+
+MENTIONS: Final = "greatest(coalesce(NumMentions, 1), 0)::BIGINT"
+WEIGHT_UNITS: Final = f"""sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
+            * if(IsRootEvent = 1, 2, 1))::BIGINT"""
+"""SQL for the cloud weight of rows, in whole units"""
+"""SQL for a row's mentions: 1 where they are unknown, none where they are fewer than that."""
+
+_SUMS = """
+    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, count(*), {weight}
+    FROM events WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
+
+
+class _Sums(NamedTuple):
+    """A query's rows as columns; streams and days by position."""
+
+    stream: IntArray
+    day: IntArray
+    code: tuple[str | None, ...]
+    rows: IntArray
+    units: IntArray
+
+
+def _sums(
+    connection: Connection, column: str, streams: tuple[str, ...], days: tuple[date, ...]
+) -> Iterator[_Sums]:
+    """Rows and weights by stream, day and code, a stretch of days at a time."""
+    place = {stream: number for number, stream in enumerate(streams)}
+    countries = [stream for stream in streams if stream != WORLD]
+    queries: list[tuple[str, str, list[object]]] = []
+    if countries:
+        condition = "AND list_contains(?, ActionGeo_CountryCode)"
+        queries.append(("ActionGeo_CountryCode", condition, [countries]))
+    if WORLD in place:
+        queries.append((f"'{WORLD}'", "", []))
+    for start in range(0, len(days), DAYS_AT_ONCE):
+        stretch = days[start : start + DAYS_AT_ONCE]
+        for stream, condition, parameters in queries:
+            sql = _SUMS.format(stream=stream, code=column, weight=WEIGHT_UNITS, condition=condition)
+            rows = connection.rows(sql, [days[0], stretch[0], stretch[-1], *parameters])
+            if rows:
+                yield _as_columns(rows, place)
+
+
+def _as_columns(rows: list[Row], place: dict[str, int]) -> _Sums:
+    stream, day, code, count, units = zip(*rows, strict=True)
+    return _Sums(
+        stream=np.array([place[each] for each in stream], dtype=np.int64),
+        day=np.array(day, dtype=np.int64),
+        code=code,
+        rows=np.array(count, dtype=np.int64),
+        units=np.array(units, dtype=np.int64),
+    )
+
+
+def _check(profiles: Profiles) -> None:
+    """Shapes and orders that everything else relies on."""
+    shape = (len(profiles.streams), len(profiles.days), len(profiles.codes))
+    wanted = {
+        "counts": shape,
+        "weights": shape,
+        "volume": shape[:2],
+        "present": shape[1:2],
+    }
+    for name, expected in wanted.items():
+        if getattr(profiles, name).shape != expected:
+            found = getattr(profiles, name).shape
+            raise GdelphiError(f"profiles: {name} has shape {found}, not {expected}")
+    if not profiles.days:
+        raise GdelphiError("profiles: no days")
+    if any(later - day != timedelta(days=1) for day, later in pairwise(profiles.days)):
+        raise GdelphiError("profiles: days must follow each other; mark missing ones in present")
+    if any(code >= later for code, later in pairwise(profiles.codes)):
+        raise GdelphiError("profiles: codes must be sorted and each there once")
+    if len(set(profiles.streams)) != len(profiles.streams):
+        raise GdelphiError("profiles: a stream is named twice")
+    if profiles.weights.size and not 0 <= profiles.weights.min() <= profiles.weights.max() < np.inf:
+        raise GdelphiError("profiles: weights must be finite and not negative")

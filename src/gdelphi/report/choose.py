@@ -1,0 +1,95 @@
+"""Which stored forecasts a report is made from.
+
+Of several forecasts at an origin the one about the most streams is published, and of these the one
+that was issued last: a trial run about two countries must not take the place of the whole. A
+forecast that cannot be read is told and passed over: one damaged folder of last year must not keep
+this morning's report from coming out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.forecast.archive import (
+    MANIFEST,
+    ForecastManifest,
+    ForecastStore,
+    StoredForecast,
+    read_manifest,
+)
+
+HORIZON: Final = 1
+CellKey = tuple[str, str, str, str]
+"""stream, level, code, target"""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The forecasts of a folder, for tomorrow only, and what is wrong with others."""
+
+    folder: Path
+    manifests: tuple[ForecastManifest, ...]
+    problems: tuple[str, ...] = ()
+
+    def at(self, origin: date) -> ForecastManifest | None:
+        """The one that is published at an origin."""
+        return best(each for each in self.manifests if each.recipe.origin == origin)
+
+    def newest(self, until: date) -> date | None:
+        """The last origin up to a day that has one."""
+        origins = (each.recipe.origin for each in self.manifests)
+        return max((origin for origin in origins if origin <= until), default=None)
+
+    def load(self, manifest: ForecastManifest) -> StoredForecast:
+        """The forecast itself, checked; others that are damaged are no matter."""
+        found = ForecastStore(self.folder).find(manifest.recipe)
+        if found is None:
+            raise ForecastError(f"the forecast {manifest.id} is no longer in {self.folder}")
+        return found
+
+    def said_before(self, origin: date) -> Mapping[CellKey, float]:
+        """What was published one origin earlier, of its own day."""
+        manifest = self.at(origin - timedelta(days=1))
+        if manifest is None:
+            return {}
+        table = self.load(manifest).table(
+            "probabilities", ["stream", "level", "code", "target", "published"]
+        )
+        *keys, values = (column.to_pylist() for column in table.columns)
+        return {
+            key: value
+            for key, value in zip(zip(*keys, strict=True), values, strict=True)
+            if value is not None
+        }
+
+
+def best(manifests: Iterable[ForecastManifest]) -> ForecastManifest | None:
+    """The one with the most streams, then the one that was issued last."""
+    return max(manifests, key=rank, default=None)
+
+
+def rank(manifest: ForecastManifest) -> tuple[int, datetime, str]:
+    """What decides between forecasts at one origin."""
+    return len(manifest.recipe.streams), manifest.issued_at, manifest.id
+
+
+def open_shelf(folder: Path) -> Shelf:
+    """Look through a folder of forecasts; one that is not there has none."""
+    found: list[ForecastManifest] = []
+    problems: list[str] = []
+    for path in _folders(folder):
+        try:
+            manifest = read_manifest(path)
+        except ForecastError as error:
+            problems.append(str(error))
+            continue
+        if manifest.recipe.horizon == HORIZON:
+            found.append(manifest)
+    return Shelf(folder, tuple(found), tuple(problems))
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    yield from sorted(path.parent for path in folder.glob(f"*-*-*/[!.]*/{MANIFEST}"))

@@ -1,0 +1,310 @@
+"""Making a report: what `gdelphi report` does.
+
+    store and stored forecast -> content -> report.json -> page, Markdown, tables
+                                            all report.json -> front page, feed
+
+One folder for each origin. It is written beside its place and moved there; a report that is made
+again takes the old one's place file by file, the page last, since folders cannot be exchanged in
+one step: every file is always whole. The front page and the feed are made anew from the reports
+that are there, so deleting a folder is all that it takes to withdraw a report.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from gdelphi import __version__
+from gdelphi.common.errors import ForecastError, ReportError
+from gdelphi.common.files import alone
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.archive import (
+    ForecastManifest,
+    NamingInfo,
+    forecasts_folder,
+    model_fingerprint,
+)
+from gdelphi.report import page
+from gdelphi.report.banners import (
+    Circumstances,
+    banners,
+    is_stale,
+)
+from gdelphi.report.changes import changes_of
+from gdelphi.report.choose import (
+    CellKey,
+    Shelf,
+    open_shelf,
+)
+from gdelphi.report.content import (
+    CountryReport,
+    Provenance,
+    Report,
+)
+from gdelphi.report.countries import forecast_countries, past_countries
+from gdelphi.report.lists import PAGE as PAGE
+from gdelphi.report.lists import REPORT, write_lists
+from gdelphi.report.markdown import markdown
+from gdelphi.report.past import (
+    PastNews,
+    gaps,
+    read_past,
+)
+from gdelphi.report.plain import clean, percent
+from gdelphi.report.record import record_of
+from gdelphi.report.tables import csv_files
+from gdelphi.store.status import Status, read_status
+
+SCHEMA: Final = "report.schema.json"
+TEXT: Final = "report.md"
+NAMINGS: Final = {
+    "origin": "A phrase of a possible tomorrow is the one of the past day that it was drawn from, "
+    "though the model may have moved it since.",
+    "nearest": "A phrase of a possible tomorrow is the one, of all in the country's past news, "
+    "that is nearest to where the model has moved it.",
+    "namer": "A phrase of a possible tomorrow is written by a model of words for the place that "
+    "it was moved to; it may never have occurred.",
+}
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What is asked for."""
+
+    origin: date | Literal["latest"] = "latest"
+    """latest: the newest with a stored forecast; if there is none, the last complete news day"""
+    forecasts: Path | None = None
+    """folder of forecasts; None: beside the store"""
+    out: Path | None = None
+    """folder of reports; None: as the settings have it, or beside the store"""
+    as_of: date | None = None
+    """judge what is stale and complete as of this day; None: today, UTC"""
+    model: Path | None = None
+    """folder of the model, to tell when it was trained; None: the one in use"""
+
+
+@dataclass(frozen=True)
+class ReportWritten:
+    """What `gdelphi report` did."""
+
+    folder: Path
+    report: Report
+    warnings: list[str] = field(default_factory=list)
+    """other reports that cannot be read, and so are in no list"""
+
+
+def reports_folder(settings: Settings) -> Path:
+    """Where a store's reports go."""
+    return settings.report.folder or settings.store.parent / "reports"
+
+
+def make_report(
+    settings: Settings, request: ReportRequest | None = None, *, on_step: OnStep = silent
+) -> ReportWritten:
+    """Make the report of an origin, and the lists of all reports."""
+    asked = request or ReportRequest()
+    out = asked.out or reports_folder(settings)
+    report = gather_report(settings, asked, on_step=on_step)
+    on_step("writing the report")
+    folder = out / report.origin.isoformat()
+    with _alone(out):
+        _put(folder, _files(report))
+        warnings = write_lists(
+            out, title=clean(settings.report.title), address=settings.report.address
+        )
+    return ReportWritten(folder, report, warnings)
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def gather_report(settings: Settings, asked: ReportRequest, *, on_step: OnStep = silent) -> Report:
+    """The content of a report; nothing is written."""
+    on_step("looking at the store and the forecasts")
+    status = read_status(settings, asked.as_of)
+    shelf = open_shelf(asked.forecasts or forecasts_folder(settings))
+    origin = _origin(settings, asked, shelf, status)
+    manifest = shelf.at(origin)
+    on_step(f"reading the days up to {origin}")
+    past = read_past(settings, origin, manifest.recipe.streams if manifest else None, status)
+    on_step("gathering countries")
+    countries, problems = _countries(settings, shelf, manifest, past)
+    on_step("looking how good forecasts have been")
+    record = record_of(settings, shelf, origin)
+    streams = [country.stream for country in countries]
+    watched = [stream for stream in settings.report.watchlist if stream in streams] or streams
+    partial = manifest.recipe.partial if manifest else not _complete(status, origin)
+    about = Circumstances(
+        settings=settings,
+        status=status,
+        origin=origin,
+        partial=partial,
+        manifest=manifest,
+        past=past,
+        record=record,
+        problems=[*shelf.problems, *problems],
+        unknown=[each for each in settings.report.watchlist if each not in streams],
+    )
+    now = datetime.now(UTC).replace(microsecond=0)
+    return Report(
+        title=clean(settings.report.title),
+        origin=origin,
+        target_day=manifest.target_day if manifest else origin + timedelta(days=1),
+        complete_at=past.complete_at,
+        issued_at=manifest.issued_at.replace(microsecond=0) if manifest else now,
+        published_at=now,
+        partial=partial,
+        hindsight=manifest.hindsight if manifest else False,
+        stale=is_stale(settings, origin, status.as_of),
+        banners=banners(about),
+        naming=told_naming(manifest.named) if manifest else None,
+        days=list(past.days),
+        watchlist=watched,
+        changes=changes_of(countries, watched, past),
+        countries=countries,
+        record=record,
+        missing=gaps(status, past.days),
+        provenance=_provenance(settings, asked, manifest, status),
+    )
+
+
+def _origin(settings: Settings, asked: ReportRequest, shelf: Shelf, status: Status) -> date:
+    if asked.origin != "latest":
+        _check_origin(settings, asked.origin, status)
+        return asked.origin
+    found = shelf.newest(status.as_of) or status.latest_complete_day
+    if found is None:
+        raise ReportError(
+            f"{settings.store} has no complete day and {shelf.folder} no forecast: there is "
+            "nothing to report; `gdelphi status` says why"
+        )
+    return found
+
+
+def _check_origin(settings: Settings, origin: date, status: Status) -> None:
+    first, last = status.first_day, status.last_day
+    if first is None or last is None or not first <= origin <= last:
+        there = f"has days from {first} to {last}" if first else "has no days"
+        raise ReportError(
+            f"{origin} is no news day of {settings.store}, which {there}: take another --origin, "
+            "or `gdelphi ingest`"
+        )
+
+
+def _complete(status: Status, origin: date) -> bool:
+    latest = status.latest_complete_day
+    lacking = any(gap.first <= origin <= gap.last and gap.state != "partial" for gap in status.gaps)
+    return latest is not None and origin <= latest and not lacking
+
+
+def _countries(
+    settings: Settings, shelf: Shelf, manifest: ForecastManifest | None, past: PastNews
+) -> tuple[list[CountryReport], list[str]]:
+    """All countries, and what is wrong with yesterday's forecast."""
+    if manifest is None:
+        return past_countries(settings, past), []
+    yesterday: Mapping[CellKey, float] = {}
+    problems = []
+    try:
+        yesterday = shelf.said_before(manifest.recipe.origin)
+    except ForecastError as error:
+        problems.append(str(error))
+    return forecast_countries(settings, shelf.load(manifest), past, yesterday), problems
+
+
+def _provenance(
+    settings: Settings, asked: ReportRequest, manifest: ForecastManifest | None, status: Status
+) -> Provenance:
+    recipe = manifest.recipe if manifest else None
+    return Provenance(
+        forecast=manifest.id if manifest else None,
+        data=recipe.data if recipe else status.fingerprint,
+        model=recipe.model if recipe else None,
+        futures=recipe.futures if recipe else None,
+        seed=recipe.seed if recipe else None,
+        gdelphi=recipe.gdelphi if recipe else __version__,
+        trained_until=_trained_until(settings, asked, manifest),
+        fitted_until=manifest.fitted_until if manifest else None,
+    )
+
+
+def told_naming(named: NamingInfo | None) -> str:
+    """How phrases of futures came about, in a sentence."""
+    if named is None or named.by == "origin":
+        return NAMINGS["origin"]
+    other = named.renamed / max(named.atoms, 1)
+    return f"{NAMINGS[named.by]} {percent(other)} of them are another than it was drawn from."
+
+
+def _trained_until(
+    settings: Settings, asked: ReportRequest, manifest: ForecastManifest | None
+) -> date | None:
+    """The last training day of the model that made the forecast, if it lies where it is said to."""
+    folder = asked.model or settings.flows.models / "current"
+    if manifest is None:
+        return None
+    try:
+        if model_fingerprint(folder) != manifest.recipe.model:
+            return None
+        said = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        return date.fromisoformat(said["origin"]["split"]["train"][1])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _files(report: Report) -> dict[str, str]:
+    """All files of a report, in the order in which they are put in place."""
+    return {
+        SCHEMA: json.dumps(report_schema(), indent=1) + "\n",
+        **csv_files(report),
+        TEXT: markdown(report),
+        REPORT: report.model_dump_json() + "\n",
+        PAGE: page.render(report),
+    }
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON schema of report.json."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Report.model_json_schema(mode="serialization"),
+    }
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time writes reports."""
+    try:
+        with alone(folder):
+            yield
+    except OSError as error:
+        raise ReportError(
+            f"reports cannot be written to {folder} ({error}): name another folder with --out or "
+            "report.folder"
+        ) from None
+
+
+def _put(folder: Path, files: dict[str, str]) -> None:
+    """A folder with these files: new in one move, or else file by file."""
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        for name, text in files.items():
+            (beside / name).write_text(text, encoding="utf-8")
+        if folder.exists():
+            for name in files:
+                (beside / name).replace(folder / name)
+        else:
+            beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,316 @@
+"""The store: the one place that opens DuckDB.
+
+DuckDB lets one writing process in, or any number of reading ones. So connections are short, a
+process that finds the store taken waits for a while and then says who holds it, and a long writer
+looks between its transactions whether somebody waits and lets them in (`Connection.make_way`).
+Waiting is told by a shared lock on a file beside the store: the system releases it when a process
+dies, so it cannot go stale.
+"""
+
+import contextlib
+import fcntl
+import re
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+import pyarrow as pa
+
+from gdelphi.common.errors import (
+    QueryError,
+    StoreBusy,
+    StoreError,
+)
+from gdelphi.common.settings import Settings
+from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
+from gdelphi.store.schema import (
+    CODE_TABLES,
+    CODE_VIEWS,
+    MIGRATIONS,
+    create_code_table,
+)
+
+POLL_SECONDS = 0.05
+VACUUM_TASKS = 100  # DuckDB's own default
+LET_IN_SECONDS = 5.0  # how long a writer stands aside for those who wait
+
+Row = tuple[Any, ...]
+
+
+def utc_now() -> datetime:
+    """Now, in UTC, as the store keeps times."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def arrow_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
+    """Rows of Python values as an Arrow table."""
+    values = zip(*rows, strict=True)
+    return pa.table({name: list(column) for name, column in zip(columns, values, strict=True)})
+
+
+class Connection:
+    """An open store. Rows come as lists of tuples; errors as StoreError."""
+
+    def __init__(self, store: "Store", *, read_only: bool) -> None:
+        self.store = store
+        self.read_only = read_only
+        self._duck = store.open_duckdb(read_only=read_only)
+
+    def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
+        """Run a statement and return all its rows."""
+        try:
+            return self._duck.execute(sql, parameters).fetchall()
+        except duckdb.IOException as error:
+            raise StoreError(_unreadable(self.store.path, error)) from error
+        except duckdb.Error as error:
+            raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
+
+    def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """The first value of the first row."""
+        return self.rows(sql, parameters)[0][0]
+
+    def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Run a query and return its rows as an Arrow table: for many rows."""
+        try:
+            return self._duck.execute(sql, parameters).to_arrow_table()
+        except duckdb.Error as error:
+            raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
+
+    def table(self, sql: str) -> tuple[list[str], list[Row]]:
+        """Column names and rows of a user's query."""
+        try:
+            result = self._duck.execute(sql)
+            return [column[0] for column in result.description or ()], result.fetchall()
+        except duckdb.Error as error:
+            raise QueryError(str(error).strip()) from None
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert rows of Python values (as one Arrow table: statement by statement is slow)."""
+        if rows:
+            names = ", ".join(columns)
+            with self.offering("given", arrow_table(columns, rows)):
+                self.rows(f"INSERT INTO {table} ({names}) SELECT {names} FROM given")
+
+    @contextlib.contextmanager
+    def offering(self, name: str, table: Any) -> Iterator[None]:
+        """Let SQL see an Arrow table under a name."""
+        self._duck.register(name, table)
+        try:
+            yield
+        finally:
+            self._duck.unregister(name)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.rows("BEGIN TRANSACTION")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(StoreError):  # a fatal error has rolled back already
+                self.rows("ROLLBACK")
+            raise
+        self.rows("COMMIT")
+
+    def make_way(self) -> bool:
+        """Between two transactions: let those in who wait for the store. True if someone did."""
+        if not self.store.someone_waits():
+            return False
+        self._duck.close()
+        deadline = time.monotonic() + LET_IN_SECONDS
+        while self.store.someone_waits() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        self._duck = self.store.open_duckdb(read_only=self.read_only)
+        return True
+
+    def compact(self) -> None:
+        """Write the store's log into its file and merge what small transactions have left.
+
+        DuckDB would do this at every closing, and on a store of 50 million rows it takes a minute
+        to write one row that way; so it is done only when it is due.
+        """
+        self.rows(f"SET max_vacuum_tasks = {VACUUM_TASKS}")
+        self.rows("CHECKPOINT")
+        self.rows("SET max_vacuum_tasks = 0")
+
+    def close(self) -> None:
+        self._duck.close()
+
+
+class Store:
+    """A store's place and the way in."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.path = settings.store
+        self.wait_seconds = settings.store_wait_seconds
+        self._memory = settings.store_memory
+        self._threads = settings.store_threads
+        self._waiting = self.path.with_name(self.path.name + ".waiting")
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open for writing; make the store or bring its schema up to date first."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = Connection(self, read_only=False)
+        try:
+            _migrate(connection)
+            yield connection
+        finally:
+            connection.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open for reading only; nothing can be written, here or elsewhere on the disk."""
+        if not self.exists():
+            raise StoreError(f"no store at {self.path}: `gdelphi ingest` makes one")
+        connection = Connection(self, read_only=True)
+        try:
+            if _pending(connection):
+                connection.close()
+                with self.writing():
+                    pass
+                connection = Connection(self, read_only=True)
+            yield connection
+        finally:
+            connection.close()
+
+    def someone_waits(self) -> bool:
+        """Whether another process waits for this store."""
+        try:
+            with self._waiting.open("rb") as mark:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def open_duckdb(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        """Connect, waiting for other processes up to the limit."""
+        deadline = time.monotonic() + self.wait_seconds
+        mark: IO[bytes] | None = None
+        try:
+            while True:
+                try:
+                    return self._connect(read_only=read_only)
+                except duckdb.IOException as error:
+                    if "lock" not in str(error):
+                        raise StoreError(_unreadable(self.path, error)) from None
+                    if time.monotonic() >= deadline:
+                        raise StoreBusy(self._who_holds(str(error))) from None
+                except duckdb.Error as error:
+                    raise StoreError(_unreadable(self.path, error)) from None
+                mark = mark or self._announce()
+                time.sleep(POLL_SECONDS)
+        finally:
+            if mark is not None:
+                mark.close()
+
+    def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        config: dict[str, Any] = {"memory_limit": self._memory}
+        if self._threads is not None:
+            config["threads"] = self._threads
+        if read_only:
+            config["enable_external_access"] = False  # a query must not write files either
+        else:
+            config["temp_directory"] = str(self.path.with_name(self.path.name + ".tmp"))
+            config["preserve_insertion_order"] = False  # rows have ids: their order says nothing
+            config["max_vacuum_tasks"] = 0  # see Connection.compact
+        connection = duckdb.connect(str(self.path), read_only=read_only, config=config)
+        # A process that multiprocessing has started looks interactive to DuckDB, which then draws.
+        connection.execute("SET enable_progress_bar = false")
+        return connection
+
+    def _announce(self) -> IO[bytes] | None:
+        try:
+            mark = self._waiting.open("ab")
+        except OSError:  # a reader without write permission waits unannounced
+            return None
+        fcntl.flock(mark, fcntl.LOCK_SH)
+        return mark
+
+    def _who_holds(self, error: str) -> str:
+        match = re.search(r"PID (\d+)", error)
+        who = _describe_process(int(match[1])) if match else "another process"
+        return (
+            f"{self.path} is held by {who}; waited {self.wait_seconds:g} s. Wait for it to finish, "
+            "or raise store_wait_seconds (--wait)"
+        )
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        began = time.time() - Path(f"/proc/{pid}").stat().st_ctime
+    except OSError:
+        return f"process {pid}"
+    command = " ".join(" ".join([Path(words[0]).name, *words[1:]]).split())
+    return f"process {pid} ({command[:120]}; running for {began:.0f} s)"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    return (
+        f"{path} cannot be read as a store: {_first_line(error)}. If it is damaged, restore it "
+        "from a backup, or move it away and ingest again"
+    )
+
+
+def _applied(connection: Connection) -> list[str]:
+    known = connection.rows(
+        "SELECT count(*) FROM information_schema.tables WHERE table_name = 'migrations'"
+    )
+    if not known[0][0]:
+        return []
+    return [name for (name,) in connection.rows("SELECT name FROM migrations ORDER BY number")]
+
+
+def _pending(connection: Connection) -> bool:
+    names = [migration.name for migration in MIGRATIONS]
+    applied = _applied(connection)
+    if applied != names[: len(applied)]:
+        strange = next(name for name in applied if name not in names)
+        raise StoreError(
+            f"{connection.store.path} was written by a newer gdelphi (it has {strange!r}): "
+            "install that version or a later one"
+        )
+    if len(applied) < len(names):
+        return True
+    fingerprint = connection.rows("SELECT value FROM meta WHERE key = 'code_tables'")
+    return fingerprint != [(tables_fingerprint(),)]
+
+
+def _migrate(connection: Connection) -> None:
+    if not _pending(connection):
+        return
+    with connection.transaction():
+        done = len(_applied(connection))
+        for number, migration in enumerate(MIGRATIONS[done:], start=done + 1):
+            for statement in migration.statements:
+                connection.rows(statement)
+            connection.rows(
+                "INSERT INTO migrations VALUES (?, ?, ?)", [number, migration.name, utc_now()]
+            )
+        _refresh_code_tables(connection)
+
+
+def _refresh_code_tables(connection: Connection) -> None:
+    """Copy the packaged code tables into the store, where views and queries meet them."""
+    for name, table in CODE_TABLES.items():
+        columns, rows = table_rows(table.source)
+        for statement in create_code_table(name, columns):
+            connection.rows(statement)
+        connection.insert_rows(name, columns, rows)
+    for statement in CODE_VIEWS:
+        connection.rows(statement)
+    connection.rows("DELETE FROM meta WHERE key = 'code_tables'")
+    connection.rows("INSERT INTO meta VALUES ('code_tables', ?)", [tables_fingerprint()])

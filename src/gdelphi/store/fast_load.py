@@ -1,0 +1,283 @@
+"""Loading files into the store: quickly where nothing is odd, carefully where anything is.
+
+The quick way hands many files at once to DuckDB's own reader, inserts what comes out, and then
+demands proof: every line of every file is there, every value is sound, no id stands twice. If one
+file fails the proof, the transaction is rolled back and that file goes the careful way
+(`careful.py`), which judges each line. So there is one place where a row can be rejected, and the
+quick way cannot lose one: DuckDB's reader drops what it does not like, but the count tells.
+
+Everything that a file brings, with its ledger row, is one transaction, after taking back what an
+earlier version of the file had brought. So a run twice, or killed anywhere, gives the same store.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gdelphi.common.errors import StoreError
+from gdelphi.gdelt.fetch import Fetched
+from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.layouts import (
+    BACKFILE,
+    DAILY,
+    QUARTER,
+    REDUCED,
+    Layout,
+)
+from gdelphi.gdelt.unpack import UnpackedFile
+from gdelphi.store import ledger
+from gdelphi.store.connection import Connection
+from gdelphi.store.ledger import Counts
+from gdelphi.store.rows import (
+    mark_stories,
+    news_day,
+    of_files,
+    quoted,
+    retract,
+    told_again,
+)
+from gdelphi.store.strict_load import load_carefully
+
+SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
+LARGEST_BUFFER = 1 << 25
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A file that was fetched, verified and unpacked, and waits to be loaded."""
+
+    file_id: int
+    archive: str
+    file: SourceFile
+    fetched: Fetched
+    stamp: str | None
+    text: UnpackedFile
+    layout: Layout | None  # None: the file is empty
+
+
+class _Odd(Exception):
+    """The quick way met files that need the careful one."""
+
+    def __init__(self, file_ids: Iterable[int]) -> None:
+        super().__init__()
+        self.file_ids = frozenset(file_ids)
+
+
+def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts | Exception]:
+    """Load files, all in as few transactions as possible.
+
+    Returns by file id their counts, or the error for which a file brought nothing. Errors of the
+    store are raised: they are not about one file.
+    """
+    quick = [ready for ready in batch if _may_go_quickly(ready)]
+    slow = [ready for ready in batch if not _may_go_quickly(ready)]
+    counts: dict[int, Counts | Exception] = {}
+    while quick:
+        try:
+            counts |= _load_quickly(connection, quick)
+            break
+        except _Odd as odd:
+            slow += [ready for ready in quick if ready.file_id in odd.file_ids]
+            quick = [ready for ready in quick if ready.file_id not in odd.file_ids]
+    for ready in slow:
+        try:
+            counts[ready.file_id] = _load_alone(connection, ready)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its own transaction is rolled back
+            counts[ready.file_id] = error
+    return counts
+
+
+def _load_alone(connection: Connection, ready: Ready) -> Counts:
+    with connection.transaction():
+        days = _take_back(connection, [ready])
+        counts, touched = load_carefully(
+            connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
+        )
+        mark_stories(connection, days | touched)
+        _enter(connection, [ready], {ready.file_id: counts})
+    return counts
+
+
+def _take_back(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
+    """Retract what is in the store of these files; returns the days touched.
+
+    The ledger is asked inside the transaction: between two of them another process may have loaded
+    the same files.
+    """
+    ids = ", ".join(str(ready.file_id) for ready in batch)
+    loaded = f"SELECT file_id FROM ledger WHERE file_id IN ({ids}) AND status = 'loaded'"
+    return retract(connection, [number for (number,) in connection.rows(loaded)])
+
+
+def _may_go_quickly(ready: Ready) -> bool:
+    return ready.layout is not None and ready.layout is not REDUCED and ready.text.plain
+
+
+def _enter(connection: Connection, batch: Sequence[Ready], counts: Mapping[int, Counts]) -> None:
+    arrivals = []
+    for ready in batch:
+        counts[ready.file_id].check(ready.file.name)
+        layout = ready.layout or _usual_layout(ready.file)
+        arrivals.append(
+            ledger.Arrival(
+                ready.file_id,
+                ready.fetched.size,
+                ready.fetched.md5,
+                ready.stamp,
+                layout.name,
+                ready.text.size,
+                counts[ready.file_id],
+            )
+        )
+    ledger.note_loaded(connection, arrivals)
+    for ready in batch:
+        if ready.file.span == "open":
+            ledger.note_days_of_rows(connection, ready.file_id)
+
+
+def _usual_layout(file: SourceFile) -> Layout:
+    if file.kind == "reduced":
+        return REDUCED
+    return {"year": BACKFILE, "month": BACKFILE, "day": DAILY, "open": DAILY, "quarter": QUARTER}[
+        file.span
+    ]
+
+
+def _load_quickly(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
+    groups: dict[Any, list[Ready]] = defaultdict(list)
+    for ready in batch:
+        groups[_group_of(ready)].append(ready)
+    with connection.transaction():
+        days = _take_back(connection, batch)
+        for group in groups.values():
+            try:
+                connection.rows(_insert(group))
+            except StoreError:
+                if len(batch) == 1:
+                    raise _Odd([batch[0].file_id]) from None
+                raise _Odd(ready.file_id for ready in group) from None
+        days |= _prove(connection, batch)
+        mark_stories(connection, days)
+        counts = {ready.file_id: Counts(ready.text.lines, ready.text.lines) for ready in batch}
+        _enter(connection, batch, counts)
+    return counts
+
+
+def _group_of(ready: Ready) -> tuple[Any, ...]:
+    """Files that one statement can read have the same answer to this."""
+    by_name = ready.file.span in ("day", "quarter")
+    return ready.layout and ready.layout.name, ready.text.spaced, by_name
+
+
+def _insert(group: Sequence[Ready]) -> str:
+    """One statement that reads the texts of files of one layout into `events`."""
+    layout = group[0].layout
+    assert layout is not None  # noqa: S101
+    trimmed = group[0].text.spaced
+    columns = ", ".join(
+        f"nullif(trim({name}), '') AS {name}" if trimmed and kind == "VARCHAR" else name
+        for name, kind in layout.columns.items()
+    )
+    names = ", ".join(layout.columns)
+    day = news_day(layout, group[0].file)
+    files = ", ".join(
+        f"({quoted(str(ready.text.path))}, {ready.file_id}, {_day_literal(ready.file)})"
+        for ready in group
+    )
+    return f"""
+        INSERT INTO events ({names}, NewsDay, FileId, StoryDuplicate)
+        WITH text AS MATERIALIZED (
+            SELECT {names}, {day} AS NewsDay, file_id
+            FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
+            JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
+        )
+        SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({told_again("text")}) FROM text
+    """
+
+
+def _day_literal(file: SourceFile) -> str:
+    return f"DATE '{file.first_day}'" if file.first_day else "NULL::DATE"
+
+
+def _reader(layout: Layout, group: Sequence[Ready]) -> str:
+    types = ", ".join(f"'{name}': '{kind}'" for name, kind in layout.columns.items())
+    largest = max(ready.text.size for ready in group)
+    buffer = min(max(largest + 1, SMALLEST_BUFFER), LARGEST_BUFFER)
+    paths: list[Path] = [ready.text.path for ready in group]
+    return f"""
+        read_csv([{", ".join(quoted(str(path)) for path in paths)}], columns = {{{types}}},
+            auto_detect = false, header = false, delim = '\t', quote = '', escape = '',
+            new_line = '\\n', nullstr = '', dateformat = '%Y%m%d',
+            timestampformat = '{layout.time_format}', ignore_errors = true, filename = true,
+            buffer_size = {buffer})
+    """
+
+
+def _prove(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
+    """All lines are in and sound, and no id is twice; returns the days touched, or raises _Odd."""
+    lines = {ready.file_id: ready.text.lines for ready in batch}
+    ours = of_files(list(lines))
+    floats = [name for name, kind in QUARTER.columns.items() if kind == "DOUBLE"]
+    unsound = " OR ".join(["SQLDATE IS NULL", *(f"NOT isfinite({name})" for name in floats)])
+    found = {
+        row[0]: row[1:]
+        for row in connection.rows(
+            f"""
+            SELECT FileId, count(GLOBALEVENTID), count(*) FILTER (WHERE {unsound}),
+                min(GLOBALEVENTID), max(GLOBALEVENTID)
+            FROM events WHERE {ours} GROUP BY FileId
+            """
+        )
+    }
+    odd = {
+        number
+        for number, expected in lines.items()
+        if number not in found or found[number][0] != expected or found[number][1] > 0
+    }
+    if odd:
+        raise _Odd(odd)
+    lowest = min(row[2] for row in found.values())
+    highest = max(row[3] for row in found.values())
+    near = f"GLOBALEVENTID BETWEEN {lowest} AND {highest}"
+    odd = {number for (number,) in connection.rows(_repeated(ours, near))}
+    if odd:
+        raise _Odd(odd)
+    return _shared_days(connection, ours, batch)
+
+
+def _shared_days(connection: Connection, ours: str, batch: Sequence[Ready]) -> set[Any]:
+    """The days on which both these files and others have rows: their story marks are due.
+
+    Files of one batch that are read by several statements are strangers to each other too.
+    """
+    days = connection.rows(f"SELECT DISTINCT NewsDay FROM events WHERE {ours}")
+    if len({_group_of(ready) for ready in batch}) > 1:
+        return {day for (day,) in days}
+    first, last = min(days)[0], max(days)[0]
+    others = connection.rows(
+        f"SELECT DISTINCT NewsDay FROM events WHERE NewsDay BETWEEN '{first}' AND '{last}' "
+        f"AND NOT ({ours})"
+    )
+    return {day for (day,) in set(days) & set(others)}
+
+
+def _repeated(ours: str, near: str) -> str:
+    """The new files that bring an id twice, or one that the store has from another file.
+
+    Ids grow with time, so the bounds of the new ones let DuckDB skip nearly all of a large store.
+    """
+    return f"""
+        SELECT FileId FROM (
+            SELECT FileId, count(*) OVER (PARTITION BY GLOBALEVENTID) AS times
+            FROM events WHERE {ours}
+        ) WHERE times > 1
+        UNION
+        SELECT DISTINCT new.FileId
+        FROM (SELECT FileId, GLOBALEVENTID FROM events WHERE {ours}) new
+        JOIN (SELECT GLOBALEVENTID FROM events WHERE {near} AND NOT ({ours})) old
+        USING (GLOBALEVENTID)
+    """

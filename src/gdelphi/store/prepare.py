@@ -1,0 +1,220 @@
+"""Preparing files for loading: fetched, verified, unpacked and recognised, in threads.
+
+At most a window of files is under way, bounded in number and bytes, so memory and disk stay flat
+whatever the archive's size. What is ready is delivered in batches large enough for DuckDB to write
+full row groups, or as it is when it has waited for some seconds.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from gdelphi.common.errors import (
+    FetchFailed,
+    FileMissing,
+    FileRefused,
+)
+from gdelphi.common.settings import IngestSettings
+from gdelphi.gdelt.archive import Archive
+from gdelphi.gdelt.faults import described, end_if_exhausted
+from gdelphi.gdelt.fetch import Fetched
+from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.layouts import Layout
+from gdelphi.gdelt.unpack import (
+    UnpackedFile,
+    layout_of,
+    unpack,
+)
+from gdelphi.store.fast_load import Ready
+from gdelphi.store.ledger import Entry
+from gdelphi.store.plan import FileTask
+
+BATCH_BYTES = 3 << 25  # of text: enough for full row groups, short enough for those who wait
+BATCH_FILES = 512
+BATCH_SECONDS = 5.0  # a ready file waits no longer for company
+WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are about ten times that
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A file that could not be had."""
+
+    name: str
+    status: str
+    reason: str
+    news: bool  # not known before this run
+    out_of_reach: bool = False  # the archive did not give it, and may not give the next either
+
+
+Outcome = Ready | Trouble
+
+
+def trouble_of(name: str, error: Exception, known_as: str) -> Trouble:
+    """What the ledger shall say about a file that met an error; the system's errors are raised.
+
+    Errors of the disk may pass, so the file counts as failed; all others are in the file's content.
+    """
+    end_if_exhausted(error, name)
+    told = isinstance(error, FileMissing | FetchFailed | FileRefused)
+    reason = str(error) if told else f"{name}: {described(error)}"
+    if isinstance(error, FileMissing):
+        status = "missing"
+    else:
+        status = "failed" if isinstance(error, FetchFailed | OSError) else "rejected"
+    out_of_reach = isinstance(error, FetchFailed)
+    return Trouble(name, status, reason, news=known_as != status, out_of_reach=out_of_reach)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Prepares the files of one archive; `known` are its entries in the ledger."""
+
+    archive: Archive
+    settings: IngestSettings
+    known: Mapping[str, Entry]
+    folder: Path
+    on_bytes: Callable[[int], None]
+
+    def prepare(self, task: FileTask) -> Outcome:
+        """Fetch, verify, unpack and recognise one file; runs in a thread.
+
+        Here is where the errors of one file end: they are its trouble, and not that of the run.
+        """
+        try:
+            return self._ready(task.file)
+        except Exception as error:  # noqa: BLE001 - judged below
+            return trouble_of(task.file.name, error, self.known[task.file.name].status)
+
+    def _ready(self, file: SourceFile) -> Ready:
+        stamp = self.archive.stamp(file)  # before reading: a later change shows
+        fetched = self.archive.fetch(file, self.on_bytes)
+        try:
+            text, layout = self._read(fetched, file)
+        except FileRefused as error:
+            aside = self.archive.discard(fetched.path, spoiled=True)
+            raise FileRefused(f"{error}; kept as {aside}") from None
+        file_id = self.known[file.name].file_id
+        return Ready(file_id, self.archive.label, file, fetched, stamp, text, layout)
+
+    def _read(self, fetched: Fetched, file: SourceFile) -> tuple[UnpackedFile, Layout | None]:
+        most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
+        text = unpack(fetched.path, file, self.folder, most=most)
+        try:
+            return text, layout_of(text, file)
+        except FileRefused:
+            text.remove()
+            raise
+
+    def deliver(self, tasks: deque[FileTask]) -> Iterator[list[Outcome]]:
+        """Prepare tasks over a moving window; yields what is done, in batches.
+
+        When the last files all failed to be fetched, the archive is out of reach: what is left in
+        `tasks` then is for the next run, instead of waiting for each of them in turn.
+        """
+        patience = max(8, 2 * self.settings.jobs)
+        failures_in_a_row = 0
+        under_way: dict[Future[Outcome], FileTask] = {}
+        batch = _Batch()
+        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="fetch") as pool:
+            try:
+                while True:
+                    while tasks and failures_in_a_row < patience and _has_room(under_way):
+                        task = tasks.popleft()
+                        under_way[pool.submit(self.prepare, task)] = task
+                    if not under_way:
+                        break
+                    done, _ = wait(under_way, timeout=batch.patience, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        del under_way[future]
+                        outcome = future.result()
+                        failed = isinstance(outcome, Trouble) and outcome.out_of_reach
+                        failures_in_a_row = failures_in_a_row + 1 if failed else 0
+                        batch.add(outcome)
+                    if failures_in_a_row >= patience:
+                        idle = [future for future in under_way if future.cancel()]
+                        tasks.extendleft(under_way.pop(future) for future in reversed(idle))
+                    if batch.due:
+                        yield batch.take()
+                yield batch.take()
+            except BaseException:
+                for future in under_way:
+                    future.cancel()
+                self.archive.close()  # ends the pauses between tries
+                raise
+
+
+def _has_room(under_way: Mapping[Future[Outcome], FileTask]) -> bool:
+    size = sum(task.file.size or WINDOW_BYTES // BATCH_FILES for task in under_way.values())
+    return not under_way or (len(under_way) < BATCH_FILES and size < WINDOW_BYTES)
+
+
+class _Batch:
+    """Outcomes, until there are enough of them or they have waited long enough."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.size = 0
+        self.since = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        if not self.outcomes:
+            self.since = time.monotonic()
+        self.outcomes.append(outcome)
+        self.size += outcome.text.size if isinstance(outcome, Ready) else 0
+
+    @property
+    def due(self) -> bool:
+        full = self.size >= BATCH_BYTES or len(self.outcomes) >= BATCH_FILES
+        return full or self.patience == 0
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until the batch is due as it is; None while it is empty."""
+        if not self.outcomes:
+            return None
+        return max(0.0, self.since + BATCH_SECONDS - time.monotonic())
+
+    def take(self) -> list[Outcome]:
+        taken = sorted(self.outcomes, key=_by_day)
+        self.outcomes, self.size = [], 0
+        return taken
+
+
+def _by_day(outcome: Outcome) -> tuple[date, str]:
+    if isinstance(outcome, Trouble):
+        return date.min, outcome.name
+    return outcome.file.first_day or date.min, outcome.file.name
+
+
+@contextlib.contextmanager
+def work_folder(place: Path) -> Iterator[Path]:
+    """A folder for unpacked texts; those that killed runs left behind are removed."""
+    if place.is_dir():
+        for old in place.iterdir():
+            if old.name.isdigit() and not _alive(int(old.name)):
+                shutil.rmtree(old, ignore_errors=True)
+    folder = place / str(os.getpid())
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            place.rmdir()  # unless another process uses it
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

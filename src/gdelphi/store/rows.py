@@ -1,0 +1,140 @@
+"""What the quick and the careful way of loading share: days, taking back, story marks.
+
+An id that two files bring belongs to the earlier news day, then to the file whose name comes
+first, whatever the order of loading. The rows that lose are kept in `duplicates`, so that when the
+winner's file changes at its source and no longer has the id, the next row in line comes back. This
+makes the content of the store a function of the files, and not of their history.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+
+from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.layouts import (
+    BACKFILE,
+    EVENT_COLUMNS,
+    Layout,
+)
+from gdelphi.store import ledger
+from gdelphi.store.connection import Connection
+
+COLUMNS = ", ".join([*EVENT_COLUMNS, "NewsDay", "FileId"])
+
+REASON_KIND = "split_part(rejects.reason, ': ', 1)"  # the reason without the offending value
+
+
+def quoted(text: str) -> str:
+    """A string as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def of_files(file_ids: Sequence[int]) -> str:
+    """SQL condition for the rows of some files.
+
+    Bounds first: they let DuckDB skip most of a large store. A list of ids is only added where the
+    bounds hold others too.
+    """
+    lowest, highest = min(file_ids), max(file_ids)
+    bounds = f"FileId BETWEEN {lowest} AND {highest}"
+    if highest - lowest + 1 == len(set(file_ids)):
+        return bounds
+    return f"{bounds} AND FileId IN ({', '.join(map(str, file_ids))})"
+
+
+def news_day(layout: Layout, file: SourceFile) -> str:
+    """SQL for the news day of a row: `file_day` is the day of the file's name.
+
+    Backfiles carry the day of the backfill as DATEADDED, years later, so their rows stand on the
+    event's own date. A file of later layout whose name tells no day has it in DATEADDED.
+    """
+    if layout is BACKFILE:
+        return "SQLDATE"
+    if file.span in ("day", "quarter"):
+        return "file_day"
+    return "coalesce(DATEADDED::DATE, SQLDATE)"
+
+
+def retract(connection: Connection, file_ids: Sequence[int]) -> set[Any]:
+    """Take back all that files brought; rows that had lost against theirs come back.
+
+    Returns the news days that this touched.
+    """
+    if not file_ids:
+        return set()
+    ours = of_files(file_ids)
+    days = {day for (day,) in connection.rows(f"SELECT DISTINCT NewsDay FROM events WHERE {ours}")}
+    connection.rows(f"DELETE FROM duplicates WHERE {ours}")
+    connection.rows("DROP TABLE IF EXISTS returning_rows")
+    connection.rows(
+        f"""
+        CREATE TEMP TABLE returning_rows AS
+        SELECT duplicates.* FROM duplicates
+        JOIN ledger ON ledger.file_id = FileId
+        WHERE GLOBALEVENTID IN (SELECT GLOBALEVENTID FROM events WHERE {ours})
+        QUALIFY row_number() OVER (
+            PARTITION BY GLOBALEVENTID ORDER BY NewsDay, name, archive, place
+        ) = 1
+        """
+    )
+    connection.rows(f"DELETE FROM events WHERE {ours}")
+    connection.rows(f"DELETE FROM rejects WHERE {ours.replace('FileId', 'file_id')}")
+    connection.rows(f"DELETE FROM reduced_events WHERE {ours}")
+    returned = connection.rows(
+        "SELECT FileId, -count(*), list(DISTINCT NewsDay) FROM returning_rows GROUP BY FileId"
+    )
+    if returned:
+        connection.rows(
+            f"INSERT INTO events ({COLUMNS}, StoryDuplicate) "
+            f"SELECT {COLUMNS}, false FROM returning_rows"
+        )
+        connection.rows(
+            "DELETE FROM duplicates WHERE (FileId, GLOBALEVENTID, place) IN "
+            "(SELECT (FileId, GLOBALEVENTID, place) FROM returning_rows)"
+        )
+        ledger.shift_to_duplicates(connection, [(row[0], row[1]) for row in returned])
+        days.update(day for row in returned for day in row[2])
+    connection.rows("DROP TABLE returning_rows")
+    return days
+
+
+def told_again(rows: str) -> str:
+    """SQL for the ids that carry a story mark: a row of lower id tells the same story.
+
+    A story is: the same actors (by code; by name where there is none), event code and place, on the
+    same event date, within a news day. An aggregate, since a window function over whole rows would
+    carry all their columns through its sort: half the time of a load.
+    """
+    return f"""
+        SELECT unnest(list(GLOBALEVENTID ORDER BY GLOBALEVENTID)[2:]) FROM {rows}
+        GROUP BY NewsDay, SQLDATE, EventCode, coalesce(Actor1Code, Actor1Name),
+            coalesce(Actor2Code, Actor2Name), ActionGeo_CountryCode, ActionGeo_FullName
+        HAVING count(*) > 1
+    """
+
+
+def mark_stories(connection: Connection, days: Iterable[date]) -> None:
+    """Make the story marks of whole news days anew, and write those that differ.
+
+    The marks of a day depend on all its files, so this is due whenever one of several changes.
+    """
+    for first, last in _runs_of_days(set(days)):
+        near = f"NewsDay BETWEEN DATE '{first}' AND DATE '{last}'"
+        connection.rows(
+            f"""
+            UPDATE events SET StoryDuplicate = NOT StoryDuplicate
+            WHERE {near} AND StoryDuplicate <> (
+                GLOBALEVENTID IN ({told_again(f"(SELECT * FROM events WHERE {near})")})
+            )
+            """
+        )
+
+
+def _runs_of_days(days: set[date]) -> Iterable[tuple[date, date]]:
+    """Days as stretches without holes, so that a batch of 100 days is not 100 statements."""
+    ordered = sorted(days)
+    start = 0
+    for index in range(1, len(ordered) + 1):
+        if index == len(ordered) or (ordered[index] - ordered[index - 1]).days > 1:
+            yield ordered[start], ordered[index - 1]
+            start = index

@@ -1,0 +1,235 @@
+"""The state of the store: what is there, what is lacking and why, and whether to worry.
+
+A store is stale when its last complete news day lies too far back, and incomplete when files that
+an archive has are not in it. Files that the source does not have make neither: nothing can be done.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from statistics import median
+from typing import Any
+
+from gdelphi.common.settings import Settings, StatusSettings
+from gdelphi.store.connection import Connection, Store
+from gdelphi.store.rows import REASON_KIND
+
+NEVER_TRIED = "never tried"
+LACKING = ("rejected", "failed", NEVER_TRIED)  # states that make a store incomplete
+FEWEST_DAYS = 14  # of past volumes that a judgement needs
+ROBUST = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
+FAR_OFF = 4.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A stretch of days that are not whole, and the reason that the ledger gives."""
+
+    first: date
+    last: date
+    state: str
+    reason: str | None = None
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+
+@dataclass(frozen=True)
+class OddVolume:
+    """A day with far more or fewer rows than its weekday in the past weeks."""
+
+    day: date
+    rows: int
+    usual: float
+
+
+@dataclass(frozen=True)
+class DayStatus:
+    """A line of the store's `days` view."""
+
+    day: date
+    rows: int
+    state: str
+    complete: bool
+    loaded: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """All that `gdelphi status` tells."""
+
+    store: str
+    as_of: date
+    first_day: date | None
+    last_day: date | None
+    latest_complete_day: date | None
+    stale: bool
+    incomplete: bool
+    days_by_state: dict[str, int]
+    gaps: list[Gap]
+    files_by_status: dict[str, int]
+    rows: int
+    story_duplicates: int
+    id_duplicates: int
+    rejects: dict[str, int]
+    unknown_codes: dict[str, dict[str, int]]
+    odd_volumes: list[OddVolume]
+    last_run: dict[str, Any] | None
+    last_successful_run: dict[str, Any] | None
+    fingerprint: str
+
+    @property
+    def alarming(self) -> bool:
+        return self.stale or self.incomplete
+
+
+def read_status(settings: Settings, as_of: date | None = None) -> Status:
+    """Look at the store as it is."""
+    as_of = as_of or datetime.now(UTC).date()
+    with Store(settings).reading() as connection:
+        return _read(connection, settings.status, as_of)
+
+
+def latest_complete_day(days: Sequence[DayStatus], as_of: date) -> date | None:
+    """The last day of which every listed file is loaded or marked missing, and that is over.
+
+    A day is over when the next one has begun, by the calendar or because the store has some of it.
+    """
+    loaded = [day for day in days if day.loaded]
+    newest = max((day.day for day in loaded), default=date.min)
+    return max(
+        (d.day for d in loaded if d.complete and (d.day < as_of or d.day < newest)), default=None
+    )
+
+
+def data_fingerprint(connection: Connection) -> str:
+    """A short name for the content: equal where the same files brought the same rows."""
+    digest = hashlib.sha256()
+    for row in connection.rows(
+        "SELECT name, md5, accepted, rejected, duplicates FROM ledger WHERE status = 'loaded' "
+        "ORDER BY ALL"
+    ):
+        digest.update(repr(row).encode())
+    return digest.hexdigest()[:16]
+
+
+def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Status:
+    days = list(_every_day(connection))
+    latest = latest_complete_day(days, as_of)
+    gaps = list(_gaps(connection, days))
+    loaded = [day.day for day in days if day.loaded]
+    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate) FROM events")[0]
+    states = sorted({day.state for day in days})
+    unknown: dict[str, dict[str, int]] = {}
+    for kind, code, rows in connection.rows(
+        "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes GROUP BY ALL ORDER BY 3 DESC, 2"
+    ):
+        unknown.setdefault(kind, {})[code] = rows
+    return Status(
+        store=str(connection.store.path),
+        as_of=as_of,
+        first_day=min(loaded, default=None),
+        last_day=max(loaded, default=None),
+        latest_complete_day=latest,
+        stale=latest is None or (as_of - latest).days > settings.stale_after_days,
+        incomplete=any(gap.state in LACKING for gap in gaps),
+        days_by_state={state: sum(day.state == state for day in days) for state in states},
+        gaps=gaps,
+        files_by_status=dict(
+            connection.rows("SELECT status, count(*) FROM ledger GROUP BY ALL ORDER BY ALL")
+        ),
+        rows=totals[0],
+        story_duplicates=totals[1],
+        id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
+        rejects=dict(
+            connection.rows(
+                f"SELECT {REASON_KIND}, count(*) FROM rejects GROUP BY ALL ORDER BY 2 DESC, 1"
+            )
+        ),
+        unknown_codes=unknown,
+        odd_volumes=list(odd_volumes(days, settings)),
+        last_run=_run(connection, "true"),
+        last_successful_run=_run(connection, "succeeded"),
+        fingerprint=data_fingerprint(connection),
+    )
+
+
+def _every_day(connection: Connection) -> Iterator[DayStatus]:
+    """The days view without holes: days that no file speaks for were never tried."""
+    expected = None
+    for row in connection.rows(
+        "SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY NewsDay"
+    ):
+        day = DayStatus(*row)
+        while expected is not None and expected < day.day:
+            yield DayStatus(expected, 0, NEVER_TRIED, complete=False, loaded=0)
+            expected += timedelta(days=1)
+        yield replace(day, state=NEVER_TRIED) if day.state == "untried" else day
+        expected = day.day + timedelta(days=1)
+
+
+def _gaps(connection: Connection, days: Sequence[DayStatus]) -> Iterator[Gap]:
+    """Days that are not whole, in stretches of one state."""
+    reasons: dict[tuple[date, str], str] = {
+        (day, status): reason
+        for day, status, reason in connection.rows(
+            "SELECT first_day, status, min(reason) FROM ledger "
+            "WHERE status IN ('rejected', 'failed', 'missing') GROUP BY ALL"
+        )
+    }
+    start: DayStatus | None = None
+    before: DayStatus | None = None
+    for day in [*days, None]:
+        if start and before and (day is None or day.state != start.state):
+            if start.state not in ("present", "empty"):
+                status = "missing" if start.state == "partial" else start.state
+                reason = reasons.get((start.day, status))
+                yield Gap(start.day, before.day, start.state, reason)
+            start = None
+        start, before = start or day, day
+
+
+def odd_volumes(days: Sequence[DayStatus], settings: StatusSettings) -> Iterator[OddVolume]:
+    """Days whose volume is abnormal: held against the same weekday of the past weeks.
+
+    News volume falls by 40% at weekends, so a day's usual volume is the median of its weekday. A
+    day is odd when it is both `volume_factor` times off and four robust standard deviations out of
+    what the past weeks show, and of what counting alone would give, so that a small stream's
+    ordinary noise raises no alarm.
+    """
+    there = [day for day in days if day.state in ("present", "partial", "empty")]
+    for index, day in enumerate(there):
+        since = day.day - timedelta(weeks=settings.volume_weeks)
+        nearest = there[max(0, index - 7 * settings.volume_weeks) : index]
+        past = [each for each in nearest if each.day >= since]
+        if len(past) < FEWEST_DAYS:
+            continue
+        usual = {weekday: _usual(past, weekday) for weekday in range(7)}
+        expected = usual[day.day.weekday()]
+        spread = ROBUST * median(abs(_off(each, usual)) for each in past)
+        spread = max(spread, 1 / math.sqrt(expected + 1))
+        if abs(_off(day, usual)) > max(math.log(settings.volume_factor), FAR_OFF * spread):
+            yield OddVolume(day.day, day.rows, expected)
+
+
+def _usual(past: Sequence[DayStatus], weekday: int) -> float:
+    same = [day.rows for day in past if day.day.weekday() == weekday]
+    return median(same if len(same) >= 2 else [day.rows for day in past])
+
+
+def _off(day: DayStatus, usual: dict[int, float]) -> float:
+    return math.log((day.rows + 1) / (usual[day.day.weekday()] + 1))
+
+
+def _run(connection: Connection, condition: str) -> dict[str, Any] | None:
+    columns = (
+        "archive", "since", "until", "started_at", "finished_at", "planned", "loaded", "accepted",
+        "missing", "rejected", "failed", "succeeded",
+    )  # fmt: skip
+    rows = connection.rows(
+        f"SELECT {', '.join(columns)} FROM runs WHERE {condition} ORDER BY started_at DESC LIMIT 1"
+    )
+    return dict(zip(columns, rows[0], strict=True)) if rows else None

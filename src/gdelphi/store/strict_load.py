@@ -1,0 +1,228 @@
+"""The careful way into the store: every line is judged, and a bad one is kept with its reason.
+
+Lines are handed to DuckDB with their numbers, split and cast there (TRY_CAST, like the quick way's
+reader), so both ways agree on what a value is. Slower than the quick way, and taken only by files
+in which something is odd: a line of another width, a value of the wrong type, an id seen before, a
+carriage return, bytes that are no UTF-8.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.layouts import REDUCED, Layout
+from gdelphi.gdelt.unpack import UnpackedFile
+from gdelphi.store import ledger
+from gdelphi.store.connection import Connection
+from gdelphi.store.ledger import Counts
+from gdelphi.store.rows import (
+    COLUMNS,
+    news_day,
+    quoted,
+)
+
+LINES_AT_ONCE = 20_000
+BYTES_AT_ONCE = 1 << 26  # lines may be long
+
+
+def load_carefully(
+    connection: Connection,
+    file_id: int,
+    archive: str,
+    file: SourceFile,
+    text: UnpackedFile,
+    layout: Layout | None,
+) -> tuple[Counts, set[date]]:
+    """Load one file inside the caller's transaction; returns its counts and the days touched."""
+    if layout is None:  # an empty file: a day without events
+        return Counts(0, 0), set()
+    connection.rows("DROP TABLE IF EXISTS staged")
+    connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
+    repaired = rows_in = 0
+    for numbers, lines, mended in _numbered_lines(text, skip_header=layout.has_header):
+        repaired += mended
+        rows_in += len(lines)
+        with connection.offering("arrived", pa.table({"line": numbers, "raw": lines})):
+            connection.rows(_stage(layout, file))
+    connection.rows(
+        "INSERT INTO rejects SELECT ?, ?, line, reason, raw FROM staged WHERE reason IS NOT NULL",
+        [file_id, file.name],
+    )
+    rejected = connection.value("SELECT count(*) FROM staged WHERE reason IS NOT NULL")
+    if layout is REDUCED:
+        names = ", ".join(layout.columns)
+        connection.rows(
+            f"INSERT INTO reduced_events SELECT {names}, ? FROM staged WHERE reason IS NULL",
+            [file_id],
+        )
+        duplicates, days = 0, set[date]()
+    else:
+        duplicates, days = _settle_ids(connection, file_id, archive, file, layout)
+    connection.rows("DROP TABLE staged")
+    accepted = rows_in - rejected - duplicates
+    brought = connection.value(
+        f"SELECT count(*) FROM {'reduced_events' if layout is REDUCED else 'events'} "
+        "WHERE FileId = ?",
+        [file_id],
+    )
+    if brought != accepted:
+        raise AssertionError(f"{file.name}: {accepted} rows expected in the store, {brought} found")
+    return Counts(rows_in, accepted, rejected, duplicates, repaired), days
+
+
+def _numbered_lines(
+    text: UnpackedFile, *, skip_header: bool
+) -> Iterator[tuple[list[int], list[str], int]]:
+    """Lines with their numbers from 1, in pieces; and how many had bytes that are no UTF-8."""
+    numbers: list[int] = []
+    lines: list[str] = []
+    mended = size = 0
+    with text.path.open("rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            if skip_header and number == 1:
+                continue
+            raw = raw.rstrip(b"\r\n")
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError:
+                line = raw.decode("utf-8", errors="replace")
+                mended += 1
+            numbers.append(number)
+            lines.append(line)
+            size += len(raw)
+            if len(lines) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield numbers, lines, mended
+                numbers, lines, mended, size = [], [], 0, 0
+    if lines:
+        yield numbers, lines, mended
+
+
+def _staged_columns(layout: Layout) -> str:
+    typed = ", ".join(f"{name} {kind}" for name, kind in layout.columns.items())
+    return f"line BIGINT, raw VARCHAR, reason VARCHAR, {typed}, NewsDay DATE"
+
+
+def _cast(value: str, kind: str, layout: Layout) -> str:
+    if kind == "VARCHAR":
+        return value
+    if kind == "DATE":
+        return f"try_strptime({value}, '%Y%m%d')::DATE"
+    if kind == "TIMESTAMP":
+        return f"try_strptime({value}, '{layout.time_format}')"
+    return f"TRY_CAST({value} AS {kind})"
+
+
+def _stage(layout: Layout, file: SourceFile) -> str:
+    """Split, trim and cast the lines that arrived, and say of a bad one what is wrong with it."""
+    texts, casts, wrong = [], [], []
+    for position, (name, kind) in enumerate(layout.columns.items(), start=1):
+        texts.append(f"nullif(trim(fields[{position}], ' \r'), '') AS text_{position}")
+        casts.append(f"{_cast(f'text_{position}', kind, layout)} AS {name}")
+        value = f"chr(34) || text_{position}[:40] || chr(34)"
+        if kind != "VARCHAR":
+            wrong.append(
+                f"WHEN text_{position} IS NOT NULL AND {name} IS NULL "
+                f"THEN '{name} is no {kind}: ' || {value}"
+            )
+        if kind == "DOUBLE":
+            wrong.append(f"WHEN NOT isfinite({name}) THEN '{name} is not finite: ' || {value}")
+        if name in layout.required:
+            wrong.append(f"WHEN {name} IS NULL THEN '{name} is blank'")
+    day = news_day(layout, file) if layout is not REDUCED else "NULL"
+    return f"""
+        INSERT INTO staged
+        WITH split AS (SELECT line, raw, string_split(raw, '\t') AS fields FROM arrived),
+        cut AS (SELECT line, raw, len(fields) AS width, {", ".join(texts)} FROM split),
+        typed AS (
+            SELECT *, {", ".join(casts)},
+                {f"DATE '{file.first_day}'" if file.first_day else "NULL::DATE"} AS file_day
+            FROM cut
+        )
+        SELECT line, raw,
+            CASE
+                WHEN trim(raw) = '' THEN 'blank line'
+                WHEN width <> {layout.width}
+                    THEN width || ' columns where {layout.width} were expected'
+                WHEN contains(raw, chr(0)) THEN 'a NUL byte in the line'
+                {" ".join(wrong)}
+            END,
+            {", ".join(layout.columns)}, {day}
+        FROM typed
+    """
+
+
+def _settle_ids(
+    connection: Connection, file_id: int, archive: str, file: SourceFile, layout: Layout
+) -> tuple[int, set[date]]:
+    """Insert the staged rows; of those with one id, the first in order stays, wherever it is.
+
+    Returns how many staged rows are duplicates, and the days touched.
+    """
+    names = ", ".join(layout.columns)
+    mine = f"(staged.NewsDay, {quoted(file.name)}, {quoted(archive)})"
+    theirs = "(events.NewsDay, ledger.name, ledger.archive)"
+    connection.rows("DROP TABLE IF EXISTS settled")
+    connection.rows(
+        f"""
+        CREATE TEMP TABLE settled AS
+        WITH good AS (SELECT * FROM staged WHERE reason IS NULL),
+        bounds AS (SELECT min(GLOBALEVENTID) AS lowest, max(GLOBALEVENTID) AS highest FROM good)
+        SELECT staged.line, staged.GLOBALEVENTID,
+            row_number() OVER (
+                PARTITION BY staged.GLOBALEVENTID ORDER BY staged.NewsDay, staged.line
+            ) AS place,
+            events.FileId AS rival, events.NewsDay AS rival_day,
+            events.FileId IS NOT NULL AND {mine} < {theirs} AS wins
+        FROM good AS staged
+        LEFT JOIN (
+            SELECT GLOBALEVENTID, FileId, NewsDay FROM events
+            WHERE GLOBALEVENTID BETWEEN (SELECT lowest FROM bounds) AND (SELECT highest FROM bounds)
+        ) events ON events.GLOBALEVENTID = staged.GLOBALEVENTID
+        LEFT JOIN ledger ON ledger.file_id = events.FileId
+        """
+    )
+    days = _give_way(connection)
+    stays = "place = 1 AND (rival IS NULL OR wins)"
+    connection.rows(
+        f"""
+        INSERT INTO events ({names}, NewsDay, FileId, StoryDuplicate)
+        SELECT {names}, NewsDay, ?, false FROM staged
+        WHERE line IN (SELECT line FROM settled WHERE {stays}) ORDER BY line
+        """,
+        [file_id],
+    )
+    connection.rows(
+        f"""
+        INSERT INTO duplicates ({names}, NewsDay, FileId, place)
+        SELECT {", ".join(f"staged.{name}" for name in layout.columns)}, NewsDay, ?, place
+        FROM staged JOIN settled USING (line) WHERE NOT ({stays})
+        """,
+        [file_id],
+    )
+    duplicates: int = connection.value(f"SELECT count(*) FROM settled WHERE NOT ({stays})")
+    days |= {
+        day
+        for (day,) in connection.rows("SELECT DISTINCT NewsDay FROM staged WHERE reason IS NULL")
+    }
+    connection.rows("DROP TABLE settled")
+    return duplicates, days
+
+
+def _give_way(connection: Connection) -> set[Any]:
+    """Rows in the store that lose their id to the staged file become duplicates."""
+    losers = connection.rows(
+        "SELECT rival, count(*), list(DISTINCT rival_day) FROM settled "
+        "WHERE place = 1 AND wins GROUP BY rival"
+    )
+    if not losers:
+        return set()
+    lost = "GLOBALEVENTID IN (SELECT GLOBALEVENTID FROM settled WHERE place = 1 AND wins)"
+    connection.rows(
+        f"INSERT INTO duplicates ({COLUMNS}, place) SELECT {COLUMNS}, 1 FROM events WHERE {lost}"
+    )
+    connection.rows(f"DELETE FROM events WHERE {lost}")
+    ledger.shift_to_duplicates(connection, [(row[0], row[1]) for row in losers])
+    return {day for row in losers for day in row[2]}

@@ -1,0 +1,117 @@
+"""A T5 as the author of texts in the compact language.
+
+A hundred texts of a stream share its encoded context (writer.py). Guided, the decoder weighs at
+each place of a text only words that may stand there, and no event that the text has named before:
+descriptors name hardly any twice.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from transformers import T5ForConditionalGeneration
+
+from gdelphi.common.text_settings import TextSettings
+from gdelphi.common.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
+from gdelphi.text.compact import (
+    WHOM,
+    WORDS_OF_PHRASE,
+    DayText,
+    is_actor,
+    is_event,
+    is_weight,
+    read_day,
+)
+from gdelphi.text.corpus import Corpus, Descriptions
+from gdelphi.text.decoding import Writer
+from gdelphi.text.t5 import (
+    embed_source,
+    load_weights,
+    t5_of,
+)
+from gdelphi.text.vocabulary import Vocabulary
+
+MOST_PHRASES: Final = 12  # of a text: two more than a descriptor may have
+LONGEST: Final = 2 + WORDS_OF_PHRASE * MOST_PHRASES
+
+
+class T5Author:
+    """A trained T5 at work on the days of a pack."""
+
+    longest = LONGEST
+
+    def __init__(
+        self, folder: Path, said: Descriptions, origin: Mapping[str, Any], *, guided: bool = True
+    ) -> None:
+        self._guided = guided
+        self.vocabulary = Vocabulary.load(folder)
+        settings = TextSettings(**origin["text"])
+        self.model: T5ForConditionalGeneration = t5_of(settings, len(self.vocabulary))
+        load_weights(self.model, folder)
+        self.context: int = origin["context_days"]
+        self.corpus = Corpus(
+            said, self.vocabulary, context=self.context, whole_days=settings.whole_days
+        )
+        self._writer = Writer(self.model)
+
+    @torch.no_grad()
+    def write(self, stream: int, target: int, uniform: FloatArray) -> list[tuple[str, DayText]]:
+        """Texts of a stream's day, one for each row of random numbers [text, longest]."""
+        days = np.zeros((1, self.context), dtype=np.int64)
+        source = self.corpus.source(np.array([stream]), np.array([target]), days)
+        states, mask = embed_source(self.model, source)
+        encoded = self.model.encoder(inputs_embeds=states, attention_mask=mask)
+        memory = self._writer.remember(encoded.last_hidden_state[0])
+        home = self.corpus.said.homes[stream]
+        written = self._writer.write(
+            memory, uniform, choice=self._choice if self._guided else None, once=self._events
+        )
+        return [(" ".join(words), read_day(words, home)) for words in self._readable(written)]
+
+    def _choice(self, place: int) -> IntArray:
+        if place == LONGEST - 1:
+            return np.ones(1, dtype=np.int64)  # the end
+        return self._slots[0] if place == 0 else self._slots[1 + (place - 1) % WORDS_OF_PHRASE]
+
+    @cached_property
+    def _slots(self) -> list[IntArray]:
+        """Words that may stand at a text's beginning, and at the four places of a phrase; in place
+        of a phrase's first, the end."""
+        words = enumerate(self.vocabulary.words)
+        kinds: list[list[int]] = [[], [1], [], [], []]
+        for number, word in words:
+            kind = _kind(word)
+            if kind is not None:
+                kinds[kind].append(number)
+        return [np.array(kind, dtype=np.int64) for kind in kinds]
+
+    @cached_property
+    def _events(self) -> BoolArray:
+        """Which words are events, [vocabulary]."""
+        return np.array([is_event(word) for word in self.vocabulary.words], dtype=np.bool_)
+
+    def _readable(self, numbers: IntArray) -> list[list[str]]:
+        """As words; the end and what is behind it left out."""
+        return [
+            self.vocabulary.read(number for number in row if number > 1) for row in numbers.tolist()
+        ]
+
+
+def _kind(word: str) -> int | None:
+    """Which place of a text a word may stand at."""
+    if word[:1] == WHOM:
+        return 3
+    if is_weight(word):
+        return 4
+    if is_event(word):
+        return 1
+    if word[:1] == "v" and word[1:].isdigit():
+        return 0
+    return 2 if is_actor(word) else None

@@ -1,0 +1,273 @@
+"""A day's run: what is due, what goes on when something fails, and that nothing is done twice."""
+
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from gdelphi.app.pipeline import (
+    PipelineRun,
+    backfill,
+    bring,
+    challenger_folder,
+    complete_days,
+    daily,
+    decide,
+    due_origins,
+    train_challenger,
+    train_namer,
+)
+from gdelphi.app.promote import model_in_use
+from gdelphi.common.errors import PipelineError, TrainingError
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.forecast.archive import ForecastStore, forecasts_folder
+from gdelphi.forecast.forecast import ForecastRequest, forecast
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.measures.embed import embed
+from helpers.flow_harness import Stage, make_stage, put_in_use, write_lists
+from helpers.forecast_world import desk, settings
+from helpers.measured_world import changed, in_one_process
+from helpers.training_world import one_thread
+
+__all__ = ["desk", "one_thread", "settings"]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+HIDDEN = 4
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> object:
+    with in_one_process():
+        yield
+
+
+@pytest.fixture(scope="module")
+def begun(settings: Settings, desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A stage whose model is in use and that has had one run."""
+    stage = make_stage(tmp_path_factory.mktemp("begun"), settings, hidden=HIDDEN)
+    with in_one_process():
+        put_in_use(stage, desk)
+        run = daily(stage.settings)
+    assert run.troubles == [] and len(run.issued) == 1, "the first time, the latest only"
+    return stage
+
+
+@pytest.fixture
+def stage(begun: Stage, tmp_path: Path) -> Stage:
+    """A copy that a test may change."""
+    folder = tmp_path / "stage"
+    shutil.copytree(begun.folder, folder, symlinks=True)
+    text = begun.config.read_text().replace(str(begun.folder), str(folder))
+    (folder / "gdelphi.toml").write_text(text)
+    loaded = load_settings(folder / "gdelphi.toml").settings
+    return Stage(folder, folder / "gdelphi.toml", loaded, list(begun.hidden))
+
+
+def origins(run: PipelineRun) -> list[str]:
+    return [each.forecast.manifest.recipe.origin.isoformat() for each in run.issued]
+
+
+def used(stage: Stage) -> Path:
+    found = model_in_use(stage.settings)
+    assert found is not None
+    return found
+
+
+# --- the daily run --------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_done_does_nothing_but_the_latest_report(stage: Stage) -> None:
+    latest = stage.reports()
+    page = stage.folder / "reports" / latest[0] / "index.html"
+    page.unlink()
+    run = daily(stage.settings)
+    assert run.issued == [] and run.troubles == [] and run.notes == []
+    assert [report.folder.name for report in run.reports] == latest and page.exists()
+
+
+def test_missed_nights_are_made_up_for(stage: Stage) -> None:
+    first = stage.reports()
+    new = [stage.grow() for _ in range(2)]
+    run = daily(stage.settings)
+    assert origins(run) == new and run.troubles == []
+    assert stage.reports() == first + new
+    assert run.scored is not None and len(run.scored.scored) == 2 and run.scored.waiting == 1
+
+
+def test_a_report_that_a_killed_run_owes_is_written_by_the_next(stage: Stage) -> None:
+    owed = stage.reports()
+    shutil.rmtree(stage.folder / "reports" / owed[0])
+    new = stage.grow()
+    run = daily(stage.settings)
+    assert origins(run) == [new]
+    assert [each.folder.name for each in run.reports] == [*owed, new]
+
+
+def test_a_day_that_came_late_is_forecast_from_too(stage: Stage) -> None:
+    late = stage.hidden.pop(0)
+    stage.grow()
+    daily(stage.settings)
+    shutil.copyfile(late, stage.archive / late.name)
+    write_lists(stage.archive)
+    run = daily(stage.settings, as_of=date(2021, 6, 1))
+    assert run.troubles == [] and [each.replace("-", "") for each in origins(run)] == [
+        late.name[:8]
+    ]
+
+
+def test_without_an_archive_the_old_data_are_published_and_the_run_has_failed(
+    stage: Stage,
+) -> None:
+    before = stage.reports()
+    shutil.rmtree(stage.archive)
+    run = daily(stage.settings, as_of=date(2021, 6, 1))
+    assert len(run.troubles) == 1 and run.troubles[0].startswith("ingest: ")
+    assert stage.reports() == before and run.reports[0].report.stale
+    assert run.reports[0].report.banners
+
+
+def test_files_that_cannot_be_loaded_are_a_trouble(stage: Stage) -> None:
+    name = stage.hidden[0].name
+    day = stage.grow()
+    (stage.archive / name).write_bytes(b"not a zip")
+    run = daily(stage.settings)
+    assert run.ingested is None and len(run.troubles) == 1
+    assert "1 files" in run.troubles[0] and name in run.troubles[0]
+    assert day not in stage.reports() and len(run.reports) == 1
+
+
+def test_without_a_model_the_report_has_no_forecast_and_says_so(stage: Stage) -> None:
+    (stage.folder / "models" / "current").unlink()
+    shutil.rmtree(stage.folder / "forecasts")
+    run = daily(stage.settings)
+    assert run.troubles == [] and run.issued == [] and run.scored is None
+    assert len(run.notes) == 1 and "no model is in use" in run.notes[0]
+    assert len(run.reports) == 1 and run.reports[0].report.provenance.forecast is None
+
+
+def test_a_forecast_that_fails_does_not_stop_the_report(stage: Stage) -> None:
+    day = stage.grow()
+    run = daily(changed(stage.settings, "flows", streams="XX"))
+    assert len(run.troubles) == 1 and run.troubles[0].startswith(f"forecast from {day}: ")
+    assert [each.folder.name for each in run.reports] == [day]
+
+
+def test_running_out_of_time_ends_the_run(stage: Stage) -> None:
+    def late(name: str, work: object, /) -> None:
+        raise TimeoutError(name)
+
+    with pytest.raises(TimeoutError, match="ingest"):
+        daily(stage.settings, do=late)  # type: ignore[arg-type]
+
+
+def test_a_run_for_a_day_of_the_past_knows_nothing_later(stage: Stage) -> None:
+    days = complete_days(stage.settings, date(2021, 6, 1))
+    shutil.rmtree(stage.folder / "forecasts")
+    shutil.rmtree(stage.folder / "reports")
+    run = daily(stage.settings, as_of=days[-1])
+    assert origins(run) == [days[-2].isoformat()] == stage.reports()
+
+
+# --- what is due ----------------------------------------------------------------------------------
+
+
+def test_another_model_speaks_of_the_latest_day_again(stage: Stage) -> None:
+    model = used(stage)
+    today = date(2021, 6, 1)
+    assert due_origins(stage.settings, model, today) == []
+    other = Path(shutil.copytree(model, stage.folder / "models" / "other"))
+    (other / "arguments.json").write_text((other / "arguments.json").read_text() + "\n")
+    assert due_origins(stage.settings, other, today) == [complete_days(stage.settings, today)[-1]]
+
+
+def test_a_forecast_about_fewer_streams_is_not_the_daily_one(stage: Stage) -> None:
+    today, model = date(2021, 6, 1), used(stage)
+    shutil.rmtree(stage.folder / "forecasts")
+    stream = ForecastStore(forecasts_folder(stage.settings))
+    assert stream.list() == []
+    known = Predictor(stage.settings, model).streams
+    forecast(stage.settings, ForecastRequest(model, streams=known[0]))
+    latest = complete_days(stage.settings, today)[-1]
+    for streams, due in (("all", [latest]), (known[0], []), ("top1", []), ("top9", [latest])):
+        settings = changed(stage.settings, "flows", streams=streams)
+        assert due_origins(settings, model, today) == due, streams
+
+
+def test_a_run_reaches_back_a_fortnight_and_no_further(stage: Stage) -> None:
+    today, model = date(2021, 6, 1), used(stage)
+    days = complete_days(stage.settings, today)
+    shutil.rmtree(stage.folder / "forecasts")
+    forecast(stage.settings, ForecastRequest(model, origin=days[-25]))
+    due = due_origins(stage.settings, model, today)
+    assert due[0] >= days[-1] - timedelta(days=14) and due[-1] == days[-1]
+    assert due == [day for day in days if day >= due[0]], "less those that are missing"
+
+
+# --- backfill -------------------------------------------------------------------------------------
+
+
+def test_backfill_makes_forecasts_and_reports_of_past_days(stage: Stage) -> None:
+    days = complete_days(stage.settings, date(2021, 6, 1))
+    before = stage.reports()
+    run = backfill(stage.settings, days[-4], days[-4])
+    assert origins(run) == [days[-4].isoformat()]
+    assert stage.reports() == [days[-4].isoformat(), *before]
+    again = backfill(stage.settings, days[-4], days[-4])
+    assert [each.made for each in again.issued] == [False]
+
+
+def test_backfill_refuses_what_it_cannot_do(stage: Stage) -> None:
+    day = date(2021, 3, 1)
+    with pytest.raises(PipelineError, match="the earlier one first"):
+        backfill(stage.settings, day, day - timedelta(days=1))
+    with pytest.raises(PipelineError, match="no complete day from 2001-01-01"):
+        backfill(stage.settings, date(2001, 1, 1), date(2001, 1, 2))
+    (stage.folder / "models" / "current").unlink()
+    with pytest.raises(PipelineError, match="no model is in use"):
+        backfill(stage.settings, day, day)
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def test_a_challenger_is_trained_beside_the_model_in_use(stage: Stage) -> None:
+    settings = changed(stage.settings, "train", steps=2)
+    in_use = used(stage)
+    folder = challenger_folder(settings, date(2021, 6, 1))
+    assert folder == stage.folder / "models" / "challenger-2021-06-01"
+    assert train_challenger(settings, folder).steps == 2
+    assert train_challenger(settings, folder).began_at == 2, "a run that was killed goes on"
+    stage.grow()
+    bring(settings)
+    embed(settings)
+    assert train_challenger(settings, folder).began_at == 0, "with other days it begins anew"
+    assert used(stage) == in_use
+    for day in range(1, 5):
+        (settings.flows.models / f"challenger-2021-05-0{day}").mkdir()
+    decided = decide(settings, folder)
+    assert decided.action in ("promoted", "kept") and decided.compared is not None
+    left = sorted(path.name for path in settings.flows.models.glob("challenger-*"))
+    assert left == ["challenger-2021-05-03", "challenger-2021-05-04", "challenger-2021-06-01"]
+
+
+def test_a_namer_is_trained_where_none_fits_the_measures(stage: Stage) -> None:
+    settings = stage.settings
+    bring(settings)
+    embed(settings)
+    trained = train_namer(settings)
+    assert trained is not None
+    assert trained.folder == settings.flows.models / "text-namer"
+    assert trained.steps == 2
+    assert train_namer(settings) is None, "it fits, so there is nothing to do"
+    (trained.folder / "model.safetensors").write_bytes(b"damaged")
+    again = train_namer(settings)
+    assert again is not None
+    assert again.steps == 2
+
+
+def test_a_folder_that_cannot_be_trained_into_is_told_of(stage: Stage) -> None:
+    folder = challenger_folder(stage.settings, date(2021, 6, 1), "mine")
+    shutil.copytree(used(stage), folder)
+    with pytest.raises(TrainingError, match="no state to go on from"):
+        train_challenger(stage.settings, folder)

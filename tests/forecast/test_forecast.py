@@ -1,0 +1,465 @@
+"""Issuing forecasts: from a command to files that are the same whenever they are made."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gdelphi
+from gdelphi.app.cli import main
+from gdelphi.app.console_forecast import show_calibrated
+from gdelphi.common.errors import ForecastError, GdelphiError
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.archive import MANIFEST, ForecastStore
+from gdelphi.forecast.forecast import (
+    ForecastRequest,
+    ForecastResult,
+    calibrate,
+    ensure_calibrated,
+    forecast,
+    is_calibrated,
+    load_model,
+)
+from gdelphi.forecast.origin import choose_streams, resolve_origin
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.forecast.summary import in_brief
+from gdelphi.gdelt.cameo import country_by_fips
+from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.packing import pack_days
+from gdelphi.measures.space import load_space
+from gdelphi.store.ingest import IngestRequest as IngestRequest
+from gdelphi.store.ingest import ingest
+from helpers.forecast_world import FUTURES, desk, model, one_thread, settings
+from helpers.measured_world import (
+    DAYS,
+    GONE,
+    changed,
+    day_at,
+    in_one_process,
+    represent_quietly,
+    tree_of,
+)
+from helpers.training_world import variables
+
+__all__ = ["desk", "model", "one_thread", "settings"]
+
+ORIGIN = day_at(77)
+NOW = day_at(DAYS)
+"""the day after the last"""
+
+
+def asked(desk: Predictor, out: Path, **given: Any) -> ForecastRequest:
+    values = {"model": desk.folder, "origin": ORIGIN, "futures": FUTURES, "out": out}
+    return ForecastRequest(**{**values, **given})
+
+
+@pytest.fixture(scope="module")
+def issued(desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> ForecastResult:
+    """A forecast of all streams."""
+    return forecast(desk.settings, asked(desk, tmp_path_factory.mktemp("issued")))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files, and the manifest without the time."""
+    files = tree_of(folder)
+    said = json.loads(files.pop(MANIFEST))
+    said.pop("issued_at")
+    return {**files, MANIFEST: json.dumps(said).encode()}
+
+
+def rows_of(issued: ForecastResult, table: str, stream: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = issued.forecast.table(table).to_pylist()
+    return [row for row in rows if row["stream"] == stream]
+
+
+# --- the same forecast ----------------------------------------------------------------------------
+
+
+def test_the_same_forecast_is_found_and_not_made_again(
+    desk: Predictor, issued: ForecastResult
+) -> None:
+    out = issued.forecast.folder.parents[1]
+    before = tree_of(out)
+    again = forecast(desk.settings, asked(desk, out))
+    assert issued.made
+    assert not again.made
+    assert again.forecast.manifest == issued.forecast.manifest
+    assert tree_of(out) == before
+
+
+def test_the_same_forecast_made_elsewhere_has_the_same_bytes(
+    desk: Predictor, issued: ForecastResult, tmp_path: Path
+) -> None:
+    again = forecast(desk.settings, asked(desk, tmp_path))
+    assert again.made
+    assert content(again.forecast.folder) == content(issued.forecast.folder)
+
+
+def test_a_stream_alone_has_the_numbers_that_it_has_among_others(
+    desk: Predictor, issued: ForecastResult, tmp_path: Path
+) -> None:
+    stream = desk.streams[2]
+    alone = forecast(desk.settings, asked(desk, tmp_path, streams=stream))
+    assert alone.forecast.manifest.id != issued.forecast.manifest.id
+    for table in ("probabilities", "shares", "futures", "brief", "events", "evidence"):
+        assert rows_of(alone, table, stream) == rows_of(issued, table, stream)
+        assert alone.forecast.table(table).num_rows == len(rows_of(alone, table, stream))
+
+
+def test_days_that_came_later_change_no_byte(
+    desk: Predictor, issued: ForecastResult, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The store as it was on the day of the forecast."""
+    folder = tmp_path_factory.mktemp("earlier")
+    store, measures = folder / "s.duckdb", folder / "measures"
+    earlier = desk.settings.model_copy(update={"store": store})
+    earlier = changed(earlier, "measures", folder=measures)
+    ingest(earlier, IngestRequest((), None, ORIGIN, False))
+    shutil.copytree(measures_folder(desk.settings) / "space", measures / "space")
+    represent_quietly(earlier)
+    with in_one_process():
+        pack_days(earlier, load_space(measures / "space"))
+    found = forecast(earlier, asked(desk, folder / "out", as_of=NOW))
+    assert content(found.forecast.folder) == content(issued.forecast.folder)
+
+
+def test_a_damaged_forecast_is_an_error_and_not_made_again(
+    desk: Predictor, issued: ForecastResult, tmp_path: Path
+) -> None:
+    shutil.copytree(issued.forecast.folder.parents[1], tmp_path / "out")
+    found = ForecastStore(tmp_path / "out").load(ORIGIN)
+    (found.folder / "shares.parquet").write_bytes(b"nothing")
+    with pytest.raises(ForecastError, match="damaged, or was edited"):
+        forecast(desk.settings, asked(desk, tmp_path / "out"))
+    assert (found.folder / "shares.parquet").read_bytes() == b"nothing"
+
+
+# --- what is in it --------------------------------------------------------------------------------
+
+
+def test_an_analyst_who_counts_futures_finds_the_published_number(issued: ForecastResult) -> None:
+    for stream in issued.forecast.manifest.recipe.streams:
+        futures = rows_of(issued, "futures", stream)
+        assert len(futures) == FUTURES
+        assert sum(row["weight"] for row in futures) == pytest.approx(1)
+        for row in rows_of(issued, "probabilities", stream):
+            if (row["level"], row["target"]) == ("root", "occurs"):
+                counted = sum(each["weight"] for each in futures if row["code"] in each["roots"])
+                assert counted == pytest.approx(row["futures"])
+            else:
+                assert row["futures"] is None
+
+
+def test_what_is_published_is_a_probability_of_a_named_kind(issued: ForecastResult) -> None:
+    table = issued.forecast.table("probabilities").to_pandas()
+    assert set(table["which"]) <= {"combined", "stack"}
+    known = table["published"].dropna()
+    assert 0 <= known.min() <= known.max() <= 1
+    assert table.query("target != 'surge'")["published"].notna().all()
+    assert table.query("level == 'full'")["direct"].isna().all()
+    assert table.query("level == 'root'")["direct"].notna().any()
+    headline = table.query("target == 'headline'").set_index(["stream", "level", "code"])
+    occurs = table.query("target == 'occurs'").set_index(["stream", "level", "code"])
+    assert (headline["published"] <= occurs["published"]).all()
+    free = headline["published"] < occurs["published"]  # else it was moved, to agree
+    stack = headline[free].query("which == 'stack'")
+    np.testing.assert_array_equal(stack["published"], stack["stack"])
+
+
+def test_shares_have_quantiles_in_their_order(issued: ForecastResult) -> None:
+    table = issued.forecast.table("shares").to_pandas()
+    quantiles = table[["q05", "q25", "q50", "q75", "q95"]].to_numpy()
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    roots = table.query("level == 'root'").groupby("stream")["mean"].sum()
+    assert roots.max() <= 1 + 1e-9
+
+
+def test_futures_hold_their_atoms(issued: ForecastResult) -> None:
+    for row in issued.forecast.table("futures").to_pylist():
+        lists = ("points", "weights", "gates", "spare", "actor1", "code", "actor2")
+        assert len({len(row[name]) for name in lists}) == 1
+        assert sum(row["weights"]) == pytest.approx(1, abs=1e-5) or not row["weights"]
+        assert row["day"] <= ORIGIN
+        assert row["day"] not in [day_at(number) for number in GONE]
+
+
+def test_reconstructed_events_come_with_reports_up_to_the_origin(issued: ForecastResult) -> None:
+    events = issued.forecast.table("events").to_pandas()
+    assert set(events["argument"]) == {"actor1", "actor2", "region"}
+    assert (
+        events.groupby(["stream", "level", "code", "argument"])["probability"].sum() < 1.001
+    ).all()
+    evidence = issued.forecast.table("evidence").to_pylist()
+    assert evidence
+    assert max(row["day"] for row in evidence) <= ORIGIN
+
+
+def test_the_brief_is_told_from_the_files(issued: ForecastResult) -> None:
+    found = in_brief(issued.forecast)
+    assert [each.stream for each in found.streams] == list(issued.forecast.manifest.recipe.streams)
+    for stream in found.streams:
+        assert len(stream.headlines) == 5
+        assert stream.brief
+        assert 1 <= stream.effective <= FUTURES
+    far = [abs(each.published - each.usual) for each in found.changes]
+    assert far == sorted(far, reverse=True)
+
+
+# --- origins --------------------------------------------------------------------------------------
+
+
+def test_latest_is_the_last_complete_day(settings: Settings) -> None:
+    assert resolve_origin(settings, "latest", as_of=NOW).origin == day_at(DAYS - 1)
+    today = resolve_origin(settings, "latest", as_of=day_at(DAYS - 1))  # the last day is not over
+    assert (today.origin, today.partial) == (day_at(DAYS - 2), False)
+
+
+@pytest.mark.parametrize(
+    ("number", "as_of", "why"),
+    [
+        (GONE[1], NOW, "the store has none of its files"),
+        (DAYS - 1, day_at(DAYS - 1), "it is not over"),
+        (DAYS + 5, NOW, "the store has none of its files"),
+    ],
+)
+def test_a_partial_origin_is_refused_unless_it_is_allowed(
+    settings: Settings, number: int, as_of: date, why: str
+) -> None:
+    with pytest.raises(ForecastError, match=rf"not a complete news day \({why}\).*--allow-partial"):
+        resolve_origin(settings, day_at(number), as_of=as_of)
+    allowed = resolve_origin(settings, day_at(number), as_of=as_of, allow_partial=True)
+    assert allowed.partial
+
+
+def test_a_forecast_from_a_partial_origin_is_marked(desk: Predictor, tmp_path: Path) -> None:
+    request = asked(desk, tmp_path, origin=day_at(GONE[1]), streams=desk.streams[0], as_of=NOW)
+    with pytest.raises(ForecastError, match="--allow-partial"):
+        forecast(desk.settings, request)
+    found = forecast(
+        desk.settings,
+        asked(
+            desk, tmp_path, origin=day_at(GONE[1]), streams=desk.streams[0], as_of=NOW,
+            allow_partial=True,
+        ),
+    )  # fmt: skip
+    assert found.forecast.manifest.recipe.partial
+    assert json.loads((found.forecast.folder / MANIFEST).read_text())["partial"] is True
+
+
+def test_a_horizon_is_fitted_when_first_asked_for(
+    desk: Predictor, model: Path, tmp_path: Path
+) -> None:
+    steps: list[str] = []
+    request = replace(asked(desk, tmp_path, horizon=3, streams=desk.streams[0]), model=model)
+    found = forecast(desk.settings, request, on_step=steps.append)
+    assert sum("3 days ahead" in step for step in steps) == 3
+    assert found.forecast.manifest.target_day == found.forecast.manifest.recipe.origin + timedelta(
+        3
+    )
+    tomorrow = forecast(desk.settings, replace(request, horizon=1)).forecast
+    columns = ["published", "stack"]
+    for column in columns:
+        later, sooner = (
+            each.table("probabilities").column(column).to_numpy()
+            for each in (found.forecast, tomorrow)
+        )
+        assert later.shape == sooner.shape
+        assert not np.array_equal(later, sooner, equal_nan=True)
+    steps.clear()
+    assert not forecast(desk.settings, request, on_step=steps.append).made
+    assert not any("3 days ahead" in step for step in steps)
+
+
+def test_horizons_beyond_a_week_are_refused(desk: Predictor, tmp_path: Path) -> None:
+    with pytest.raises(ForecastError, match="not between 1 and 7"):
+        forecast(desk.settings, asked(desk, tmp_path, horizon=8))
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def test_streams_are_named_ranked_or_all(desk: Predictor) -> None:
+    first, second, *_ = desk.streams
+    assert choose_streams(desk, "all", ORIGIN) == desk.streams
+    assert choose_streams(desk, f"{second.lower()}, {first}", ORIGIN) == (first, second)
+    rows = desk.pack.statistics[:78, :, 0].sum(axis=0)
+    assert choose_streams(desk, "top1", ORIGIN) == (desk.streams[int(rows.argmax())],)
+    assert choose_streams(desk, "top50", ORIGIN) == desk.streams
+
+
+@pytest.mark.parametrize("text", ["", " , ", "top0"])
+def test_no_streams_are_refused(desk: Predictor, text: str) -> None:
+    with pytest.raises(ForecastError, match=r"no streams? ?"):
+        choose_streams(desk, text, ORIGIN)
+
+
+def test_the_nearest_streams_are_offered_for_an_unknown_one(desk: Predictor) -> None:
+    known = next(each for each in desk.streams if country_of(each)[1])
+    name, cameo = country_of(known)
+    for wrong in (cameo, name):
+        with pytest.raises(ForecastError, match=rf"does not know .*{known} \({name}\)"):
+            choose_streams(desk, wrong, ORIGIN)
+
+
+def country_of(stream: str) -> tuple[str, str]:
+    country = country_by_fips(stream)
+    assert country is not None
+    return country.name, country.cameo or ""
+
+
+# --- calibration ----------------------------------------------------------------------------------
+
+
+def test_a_model_is_calibrated_once(desk: Predictor) -> None:
+    steps: list[str] = []
+    ensure_calibrated(desk, steps.append)
+    assert steps == []
+
+
+def test_a_model_that_was_trained_again_is_calibrated_again(desk: Predictor, model: Path) -> None:
+    other = Predictor(desk.settings, model, number=5)
+    assert is_calibrated(other)
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes() + b" ")  # the file of another training
+    assert not is_calibrated(other)
+    (model / "calibrated.json").unlink()
+    assert not is_calibrated(other)
+
+
+def test_what_is_published_does_not_depend_on_who_asks_first(
+    desk: Predictor, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model / "calibrated.json").unlink()
+    steps: list[str] = []
+    ensure_calibrated(Predictor(desk.settings, model, number=3, seed=9), steps.append)
+    assert "not been calibrated yet" in steps[0]
+    first = {path.name: path.read_bytes() for path in model.glob("*.json")}
+    show_calibrated(calibrate(Predictor(desk.settings, model)), json=False)
+    said = capsys.readouterr().out
+    assert said.count("headline") == 3
+    assert "validation B" in said
+    assert {path.name: path.read_bytes() for path in model.glob("*.json")} == first
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """The command line in this process: exit code, output, errors."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        for name, value in variables(settings).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["gdelphi", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+def test_the_command_shows_a_few_streams_one_by_one(
+    desk: Predictor, command: Call, tmp_path: Path
+) -> None:
+    words = ("forecast", "--model", desk.folder, "--origin", ORIGIN, "--streams", desk.streams[0],
+             "--futures", FUTURES, "--out", tmp_path)  # fmt: skip
+    code, said, _ = command(*words)
+    assert code == 0
+    assert f"forecast of {day_at(78):%A} {day_at(78)} from {ORIGIN}" in said
+    for part in ("published", "stack", "usual", "to whom", "futures that count", "kept in"):
+        assert part in said
+    code, said, _ = command(*words)
+    assert code == 0
+    assert "was there:" in said
+
+
+def test_the_command_shows_the_largest_changes_of_many_streams(
+    desk: Predictor, command: Call, issued: ForecastResult
+) -> None:
+    out = issued.forecast.folder.parents[1]
+    words = ("forecast", "--model", desk.folder, "--origin", ORIGIN, "--futures", FUTURES,
+             "--out", out)  # fmt: skip
+    code, said, _ = command(*words)
+    assert code == 0
+    assert "furthest from what is usual" in said
+    code, said, _ = command(*words, "--json")
+    found = json.loads(said)
+    assert found["id"] == issued.forecast.manifest.id
+    assert found["made"] is False
+    assert found["streams"][0]["headlines"][0]["published"] <= 1
+
+
+def test_the_command_calibrates_and_tells(desk: Predictor, command: Call, model: Path) -> None:
+    code, said, errors = command("calibrate", "--model", model, "--json")
+    assert code == 0
+    assert "fitting who does what to whom" in errors
+    assert {row[0] for row in json.loads(said)["choices"]} == {"root", "base", "full"}
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "part"),
+    [
+        (("--streams", "XX"), 1, "does not know the stream XX"),
+        (("--horizon", "9"), 2, "--horizon"),
+        (("--origin", "soon"), 2, "'soon' is not a day"),
+        (("--origin", "2001-01-01"), 1, "not a complete news day"),
+        (("--model", "nowhere"), 1, "no model in nowhere"),
+    ],
+)
+def test_errors_are_one_line(
+    desk: Predictor, command: Call, words: tuple[str, ...], exit_code: int, part: str
+) -> None:
+    code, said, errors = command("forecast", "--model", desk.folder, "--as-of", NOW, *words)
+    assert code == exit_code
+    assert part in errors
+    assert said == ""
+
+
+# --- in Python ------------------------------------------------------------------------------------
+
+
+def test_three_lines_of_python_make_a_forecast(
+    desk: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables(desk.settings).items():
+        if name.startswith("GDELPHI_") and name != "GDELPHI_STORE":
+            monkeypatch.setenv(name, value)
+    loaded = gdelphi.load(desk.folder, store=desk.settings.store)
+    assert loaded.streams == desk.streams
+    found = loaded.forecast(desk.streams[1], ORIGIN.isoformat())
+    assert (found.stream, found.target_day) == (desk.streams[1], day_at(78))
+    again = loaded.forecast(desk.streams[1])
+    assert again.origin == day_at(DAYS - 1)
+    with pytest.raises(ForecastError, match="does not know the stream XX"):
+        loaded.forecast("XX", ORIGIN)
+    with pytest.raises(ForecastError, match="neither a day"):
+        loaded.forecast(desk.streams[1], "soon")
+    with pytest.raises(ForecastError, match="not a complete news day"):
+        loaded.forecast(desk.streams[1], day_at(GONE[1]))
+
+
+def test_a_model_that_is_not_there_is_named(desk: Predictor) -> None:
+    with pytest.raises(GdelphiError, match="no model in nowhere"):
+        load_model("nowhere", desk.settings.store)
+
+
+def test_importing_gdelphi_stays_light() -> None:
+    code = (
+        "import sys, gdelphi; print([m for m in ('torch', 'numpy', 'duckdb') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

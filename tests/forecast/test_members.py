@@ -1,0 +1,126 @@
+"""The model's readings behind the interface of all forecasters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.types import TARGETS, Forecaster
+from gdelphi.forecast.members import (
+    LearnedDays,
+    Reading,
+    members,
+)
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.judge.compare import leaks
+from gdelphi.measures.profiles import Profiles
+from helpers.forecast_world import desk, one_thread, settings
+from helpers.measured_world import day_at
+
+__all__ = ["desk", "one_thread", "settings"]
+
+ORIGIN = day_at(75)
+
+
+@pytest.fixture(scope="module")
+def history(desk: Predictor) -> Profiles:
+    return desk.history("root")
+
+
+@pytest.fixture(scope="module")
+def readings(desk: Predictor) -> list[Forecaster]:
+    return members(desk.sampler, desk.streams, "root")
+
+
+def in_order(history: Profiles, order: list[int]) -> Profiles:
+    """The same history with its streams in another order, or fewer of them."""
+    return replace(
+        history,
+        streams=tuple(history.streams[number] for number in order),
+        counts=history.counts[order],
+        weights=history.weights[order],
+        volume=history.volume[order],
+    )
+
+
+def test_days_weighed_by_the_model_say_what_the_network_says(
+    desk: Predictor, history: Profiles, readings: list[Forecaster]
+) -> None:
+    own = desk.sampler.at(ORIGIN).readings["profiles"]
+    for number, said in enumerate(readings[0].forecast(history, ORIGIN)):
+        for place, target in enumerate(TARGETS):
+            np.testing.assert_allclose(said.probability(target), own[number, place], atol=1e-5)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_readings_are_those_of_the_sampler(
+    desk: Predictor, history: Profiles, readings: list[Forecaster], number: int
+) -> None:
+    reading = readings[number]
+    assert reading.name == ("profiles", "direct", "atoms")[number]
+    said = reading.forecast(history, ORIGIN)
+    assert [each.stream for each in said] == list(history.streams)
+    assert {each.forecaster for each in said} == {reading.name}
+    own = desk.sampler.at(ORIGIN).readings[reading.name]
+    np.testing.assert_allclose([each.occurs for each in said], own[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [[2, 0, 3, 1], [1]])
+def test_streams_may_come_in_any_order_or_alone(
+    desk: Predictor, history: Profiles, readings: list[Forecaster], order: list[int]
+) -> None:
+    other = in_order(history, order)
+    again = members(desk.sampler, other.streams, "root")
+    for reading, moved in zip(readings[1:], again[1:], strict=True):
+        among = {each.stream: each for each in reading.forecast(history, ORIGIN)}
+        for said in moved.forecast(other, ORIGIN):
+            for target in TARGETS:
+                np.testing.assert_array_equal(
+                    said.probability(target), among[said.stream].probability(target)
+                )
+    kernel = {each.stream: each for each in readings[0].forecast(history, ORIGIN)}
+    for said in again[0].forecast(other, ORIGIN):
+        # Rates pooled over the streams that are there smooth it, so they are not the same bits.
+        np.testing.assert_allclose(said.share_mean, kernel[said.stream].share_mean, atol=1e-12)
+
+
+def test_no_reading_looks_ahead(history: Profiles, readings: list[Forecaster]) -> None:
+    for reading in readings:
+        assert not leaks(reading, history, ORIGIN)
+
+
+def test_finer_levels_have_the_learned_days_alone(desk: Predictor) -> None:
+    found = members(desk.sampler, desk.streams, "full")
+    assert [each.name for each in found] == ["profiles"]
+    said = found[0].forecast(desk.known_at("full", ORIGIN), ORIGIN)[0]
+    assert len(said.occurs) == len(desk.known_at("full", ORIGIN).codes)
+
+
+def test_the_other_readings_speak_of_roots_only(desk: Predictor) -> None:
+    learned = LearnedDays(desk.sampler, desk.streams)
+    with pytest.raises(ForecastError, match="direct speaks of the 20 roots only"):
+        Reading("direct", desk.sampler, learned).forecast(desk.known_at("base", ORIGIN), ORIGIN)
+
+
+def test_days_further_than_the_sampler_looks_are_refused(
+    history: Profiles, readings: list[Forecaster]
+) -> None:
+    with pytest.raises(ForecastError, match="horizon 8: days from 1 to 7"):
+        readings[0].forecast(history, ORIGIN, horizon=8)
+
+
+def test_a_stream_that_was_not_trained_with_is_named(desk: Predictor, history: Profiles) -> None:
+    strange = replace(history, streams=("XX", *history.streams[1:]))
+    with pytest.raises(ForecastError, match="not asked about XX"):
+        LearnedDays(desk.sampler, strange.streams).forecast(strange, ORIGIN)
+
+
+def test_shares_of_atoms_are_those_of_the_futures(
+    desk: Predictor, history: Profiles, readings: list[Forecaster]
+) -> None:
+    said = readings[2].forecast(history, ORIGIN)[1]
+    assert said.share_samples.shape == (20, 20)
+    np.testing.assert_allclose(
+        said.share_samples, desk.sampler.at(ORIGIN).futures.shares[1], atol=1e-6
+    )

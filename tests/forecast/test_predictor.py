@@ -1,0 +1,138 @@
+"""The desk: what is published about a day, and the futures that agree with it."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.types import LEVELS, TARGETS, Level
+from gdelphi.forecast.future_weights import TOLERANCE
+from gdelphi.forecast.prediction import Prediction
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.measures.phrases import lineage
+from helpers.forecast_world import desk, one_thread, settings
+from helpers.measured_world import day_at
+
+__all__ = ["desk", "one_thread", "settings"]
+
+ORIGIN = day_at(77)
+
+
+@pytest.fixture(scope="module")
+def predictions(desk: Predictor) -> list[Prediction]:
+    return desk.predict(ORIGIN)
+
+
+def test_there_is_a_prediction_for_each_stream_that_is_asked_for(desk: Predictor) -> None:
+    asked = [desk.streams[2], desk.streams[0]]
+    found = desk.predict(ORIGIN, asked)
+    assert [each.stream for each in found] == asked
+    assert all(each.target_day == day_at(78) for each in found)
+
+
+def test_published_probabilities_are_the_weights_of_the_futures_where_they_are_met(
+    predictions: list[Prediction],
+) -> None:
+    for prediction in predictions:
+        tilted = prediction.futures.tilted
+        counted = tilted.weights @ prediction.futures.happens
+        np.testing.assert_allclose(counted, tilted.found, atol=1e-12)
+        published = prediction.levels.root.occurs
+        assert tilted.met.any()
+        assert np.abs(counted - published)[tilted.met].max() <= TOLERANCE
+
+
+@pytest.mark.parametrize(("level", "above"), [("base", "root"), ("full", "base")])
+def test_no_code_is_likelier_than_its_parent(
+    predictions: list[Prediction], level: Level, above: Level
+) -> None:
+    for prediction in predictions:
+        child, parent = prediction.level(level), prediction.level(above)
+        of_parent = dict(zip(parent.codes, parent.occurs, strict=True))
+        for code, probability in zip(child.codes, child.occurs, strict=True):
+            assert probability <= of_parent[getattr(lineage(code), above)]
+
+
+def same(one: Prediction, other: Prediction) -> None:
+    """Equal in every number."""
+    for level in LEVELS:
+        left, right = one.level(level), other.level(level)
+        for target in TARGETS:
+            np.testing.assert_array_equal(left.probability(target), right.probability(target))
+        np.testing.assert_array_equal(left.share_samples, right.share_samples)
+        for name, said in one.members[level].items():
+            np.testing.assert_array_equal(said.occurs, other.members[level][name].occurs)
+    for name in ("points", "weights", "gates", "spare", "named", "happens"):
+        np.testing.assert_array_equal(getattr(one.futures, name), getattr(other.futures, name))
+    np.testing.assert_array_equal(one.futures.tilted.weights, other.futures.tilted.weights)
+    assert one.futures.days == other.futures.days
+    assert one.brief == other.brief
+
+
+def test_a_desk_opened_again_says_the_same(desk: Predictor, predictions: list[Prediction]) -> None:
+    again = Predictor(desk.settings, desk.folder, number=desk.sampler.number)
+    for one, other in zip(predictions, again.predict(ORIGIN), strict=True):
+        same(one, other)
+
+
+def test_a_stream_alone_is_as_among_all(desk: Predictor, predictions: list[Prediction]) -> None:
+    for prediction in predictions:
+        same(prediction, desk.predict(ORIGIN, [prediction.stream])[0])
+
+
+def test_another_seed_draws_other_futures_from_the_same_probabilities(
+    desk: Predictor, predictions: list[Prediction]
+) -> None:
+    other = Predictor(desk.settings, desk.folder, number=desk.sampler.number, seed=1)
+    found = other.predict(ORIGIN)[0]
+    assert found.futures.days != predictions[0].futures.days
+    mine, others = predictions[0].members["root"], found.members["root"]
+    np.testing.assert_array_equal(mine["profiles"].occurs, others["profiles"].occurs)
+
+
+def test_what_the_combination_adds_up_to_is_what_it_says(
+    desk: Predictor, predictions: list[Prediction]
+) -> None:
+    for level in LEVELS:
+        publisher = desk.publisher(level)
+        for target in TARGETS:
+            said = publisher.combined.coefficients()[target]
+            for prediction in predictions:
+                added = prediction.contributions[level][target].sum(axis=1) + said["intercept"]
+                history = desk.known_at(level, ORIGIN)
+                row = desk.streams.index(prediction.stream)
+                combined = publisher.combined.forecast(history, ORIGIN)[row].probability(target)
+                np.testing.assert_allclose(1 / (1 + np.exp(-added)), combined, atol=1e-9)
+
+
+def test_the_brief_is_a_few_phrases_whose_weights_sum_to_one(
+    predictions: list[Prediction],
+) -> None:
+    for prediction in predictions:
+        weights = [atom.weight for atom in prediction.brief]
+        assert 1 <= len(weights) <= 10
+        assert sum(weights) == pytest.approx(1)
+        assert weights == sorted(weights, reverse=True)
+
+
+def test_bases_and_codes_look_back_on_days_up_to_the_origin(desk: Predictor) -> None:
+    for level in LEVELS[1:]:
+        assert desk.known_at(level, ORIGIN).days[-1] == ORIGIN
+
+
+def test_a_stream_that_the_model_does_not_know_is_named(desk: Predictor) -> None:
+    with pytest.raises(ForecastError, match="does not know XX"):
+        desk.predict(ORIGIN, ["XX"])
+
+
+def test_a_day_without_measures_is_no_origin(desk: Predictor) -> None:
+    with pytest.raises(ForecastError, match=r"no measures of 2030-01-01.*gdelphi embed"):
+        desk.predict(date(2030, 1, 1))
+
+
+def test_the_table_has_a_row_for_every_code(predictions: list[Prediction]) -> None:
+    table = predictions[0].table
+    assert len(table) == sum(len(predictions[0].level(level).codes) for level in LEVELS)
+    assert set(table["level"]) == set(LEVELS)
+    assert predictions[0].samples.shape == (len(predictions[0].futures.days), 20)

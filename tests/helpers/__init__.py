@@ -1,0 +1,1 @@
+"""What several test files share: worlds, archives, servers, browsers."""

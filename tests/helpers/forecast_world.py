@@ -1,0 +1,47 @@
+"""A tiny model on the small world, calibrated once for all tests of forecasts."""
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.forecast import calibrate
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.model.train import train
+from helpers.training_world import one_thread, small_settings
+
+__all__ = ["desk", "model", "one_thread", "settings"]
+
+FUTURES = 20
+
+
+@cache
+def _desk(settings: Settings, folder: Path) -> Predictor:
+    train(settings, folder)
+    found = Predictor(settings, folder, number=FUTURES)
+    calibrate(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_settings(tmp_path_factory, steps=20)
+
+
+@pytest.fixture(scope="session")
+def desk(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    """A desk whose published probabilities are fitted; not to be changed.
+
+    Kept by a cache: a fixture that several modules import is made for each of them.
+    """
+    torch.set_num_threads(1)
+    return _desk(settings, tmp_path_factory.getbasetemp() / "desk")
+
+
+@pytest.fixture
+def model(desk: Predictor, tmp_path: Path) -> Path:
+    """A copy of its model, which a test may change."""
+    return Path(shutil.copytree(desk.folder, tmp_path / "model"))

@@ -1,0 +1,355 @@
+"""The judge: refused days, runs that go on, and no look ahead."""
+
+import json
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gdelphi.app.cli import main
+from gdelphi.common.errors import ForecastError, JudgeError
+from gdelphi.common.settings import Settings
+from gdelphi.common.splits import split_days
+from gdelphi.common.types import TARGETS
+from gdelphi.common.workers import FEWEST_PORTIONS
+from gdelphi.forecast.baselines import Ewma
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.judge.backtest import (
+    BacktestRequest,
+    backtest,
+    days_to_judge,
+    summarise_folder,
+)
+from gdelphi.judge.compare import garble
+from gdelphi.judge.day import (
+    Answers,
+    BacktestDay,
+    BacktestOptions,
+)
+from gdelphi.judge.files import KINDS, BacktestFolder
+from gdelphi.measures.profiles import outcomes
+from gdelphi.store.ingest import IngestRequest as IngestRequest
+from helpers.backtests import ASKED, LAST, Stop, StopsAfter, files_of, shorter_world
+from helpers.measured_world import GONE, changed, day_at
+from helpers.training_world import settings, undisturbed, variables
+
+__all__ = ["settings", "undisturbed"]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def test_every_day_has_the_outcomes_and_what_each_forecaster_said(
+    pinned: Settings, model: Path, full: Path
+) -> None:
+    history = Predictor(pinned, model, number=6).history("root")
+    folder = BacktestFolder(full)
+    days = folder.days()
+    first = split_days(day_at(0), LAST, pinned.split).test[0]
+    assert first == day_at(GONE[1]), "a day that is missing is not judged"
+    assert (days[0], days[-1]) == (first + timedelta(days=1), LAST)
+    table = folder.read_day("probabilities", days[3])
+    origin = days[3] - timedelta(days=1)
+    shape = (len(history.streams), len(history.codes), len(TARGETS))
+    came, said = (table[name].to_numpy().reshape(shape) for name in ("outcome", "ewma"))
+    for number, target in enumerate(TARGETS):
+        expected = outcomes(history, origin)[target]
+        assert np.array_equal(came[..., number], expected, equal_nan=True)
+        told = [one.probability(target) for one in Ewma().forecast(history, origin)]
+        assert np.array_equal(said[..., number], told, equal_nan=True)
+
+
+def test_the_summary_follows_from_the_files(full: Path) -> None:
+    before = (full / "summary.json").read_bytes()
+    summary = json.loads(before)
+    (full / "summary.json").unlink()
+    summarise_folder(full)
+    assert (full / "summary.json").read_bytes() == before
+    assert {line["forecaster"] for line in summary["scores"]} >= {"published", "stack", "atoms"}
+    assert {line["ensemble"] for line in summary["futures"]} >= {"transported", "tilted", "drawn"}
+    assert summary["days_in_what_was_fitted"] == 0
+    stacks = [line for line in summary["scores"] if line["forecaster"] == "stack"]
+    assert all(line["skill"]["value"] in (0, None) for line in stacks)
+
+
+def test_published_shares_are_those_of_drawn_days(pinned: Settings, model: Path) -> None:
+    desk = Predictor(pinned, model, number=6)
+    bench = BacktestDay(desk.settings, desk, ASKED)
+    answers = bench.ask(LAST - timedelta(days=1))
+    for one, future in zip(answers.said["published"], answers.futures, strict=True):
+        assert one.share_samples.shape == (6, 20)
+        assert np.array_equal(one.share_weights, future.tilted.weights)
+
+
+def test_finer_levels_are_judged_as_they_are_published(
+    pinned: Settings, model: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    asked = BacktestOptions("base", ("published", "combined"), futures=6)
+    backtest(
+        pinned, BacktestRequest(folder, tmp_path / "out", since=LAST, asked=asked, processes=1)
+    )
+    there = BacktestFolder(tmp_path / "out")
+    rows = there.read_day("probabilities", LAST).to_pylist()
+    origin = LAST - timedelta(days=1)
+    desk = Predictor(pinned, folder, number=6)
+    roots = desk.publisher("root").forecast(desk.known_at("root", origin), origin)
+    ceiling = {
+        (one.stream, code): chance
+        for one in roots
+        for code, chance in zip(one.codes, one.occurs, strict=True)
+    }
+    assert len(rows) == len(desk.streams) * 146 * len(TARGETS)
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        cells.setdefault((row["stream"], row["code"]), {})[row["target"]] = row
+    for (stream, code), targets in cells.items():
+        row, limit = targets["occurs"], ceiling[stream, code[:2]]
+        others = [targets[name]["published"] for name in ("headline", "surge")]
+        most = max(each for each in others if each is not None)
+        assert most <= row["published"] <= limit
+        if most < row["published"]:  # else it was moved, to agree with them
+            assert row["published"] in (limit, row["combined"], row["stack"])
+    assert there.read_day("futures", LAST).num_rows == 0, "they are the same at all levels"
+
+
+# --- days that may be judged ----------------------------------------------------------------------
+
+
+def test_days_that_took_part_in_fitting_are_refused(
+    pinned: Settings, model: Path, tmp_path: Path
+) -> None:
+    desk = Predictor(pinned, model, number=6)
+    first = split_days(day_at(0), LAST, pinned.split).test[0]  # missing, as it happens
+    early = first - timedelta(days=1)
+    with pytest.raises(JudgeError, match=f"first day that may be judged is {first}"):
+        days_to_judge(desk, BacktestRequest(model, tmp_path, since=early))
+    allowed = BacktestRequest(model, tmp_path, since=early, allow_fitted=True)
+    assert days_to_judge(desk, allowed)[0] == early
+    assert days_to_judge(desk, BacktestRequest(model, tmp_path))[0] == first + timedelta(days=1)
+
+
+def test_settings_that_came_later_do_not_hide_what_was_fitted(
+    pinned: Settings, model: Path, tmp_path: Path
+) -> None:
+    """By another split these would be test days; the model's own records know better."""
+    moved = changed(
+        pinned,
+        "split",
+        train_until=day_at(30),
+        choice_until=day_at(36),
+        tuning_until=day_at(44),
+    )
+    desk = Predictor(moved, model, number=6)
+    assert desk.sequences.splits.test[0] < day_at(50)
+    with pytest.raises(JudgeError, match="took part in fitting"):
+        days_to_judge(desk, BacktestRequest(model, tmp_path, since=day_at(50)))
+
+
+def test_a_result_on_fitted_days_says_so(pinned: Settings, model: Path, tmp_path: Path) -> None:
+    first = split_days(day_at(0), LAST, pinned.split).test[0]
+    since, until = first - timedelta(days=4), first
+    request = BacktestRequest(
+        model, tmp_path / "out", since, until, asked=ASKED, allow_fitted=True, processes=1
+    )
+    assert backtest(pinned, request)["days_in_what_was_fitted"] == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"every": 0}, "from 1 on"),
+        ({"since": LAST + timedelta(days=3)}, "no known day"),
+    ],
+)
+def test_days_that_cannot_be_judged(
+    pinned: Settings, model: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(JudgeError, match=message):
+        days_to_judge(
+            Predictor(pinned, model, number=6), BacktestRequest(model, tmp_path, **changes)
+        )
+
+
+def test_an_unknown_forecaster_is_refused(pinned: Settings, model: Path, tmp_path: Path) -> None:
+    asked = BacktestOptions(forecasters=("prophecy",), futures=6)
+    with pytest.raises(JudgeError, match=r"no forecaster 'prophecy'.*published"):
+        backtest(pinned, BacktestRequest(model, tmp_path / "out", asked=asked))
+
+
+# --- runs that go on ------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_equals_an_undisturbed_one(
+    pinned: Settings, model: Path, full: Path, tmp_path: Path
+) -> None:
+    request = BacktestRequest(model, tmp_path / "out", asked=ASKED, processes=1)
+    with pytest.raises(Stop):
+        backtest(pinned, request, StopsAfter(3))
+    assert len(BacktestFolder(request.out).days()) == 3
+    part = BacktestFolder(request.out).path("shares", LAST)
+    part.with_name(f".{part.name}.part").write_bytes(b"half a file")
+    backtest(pinned, request)
+    assert files_of(request.out) == files_of(full)
+
+
+def test_a_second_run_does_only_what_is_missing(
+    pinned: Settings, model: Path, full: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(full, out)
+    day = BacktestFolder(out).days()[2]
+    BacktestFolder(out).path("shares", day).unlink()
+    watcher = StopsAfter(-2)
+    times = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    backtest(pinned, BacktestRequest(model, out, asked=ASKED, processes=1), watcher)
+    assert files_of(out) == files_of(full)
+    made = {path for path in out.rglob("*.parquet") if times.get(path) != path.stat().st_mtime_ns}
+    assert made == {BacktestFolder(out).path(kind, day) for kind in KINDS}
+
+
+def test_several_processes_equal_one(
+    pinned: Settings, model: Path, full: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    backtest(pinned, BacktestRequest(model, out, until=day_at(71), asked=ASKED, processes=2))
+    days = BacktestFolder(out).days()
+    assert len(days) == FEWEST_PORTIONS + 1, "else one process would do it all"
+    for day in days:
+        for kind in KINDS:
+            there, here = (BacktestFolder(each).path(kind, day) for each in (full, out))
+            assert here.read_bytes() == there.read_bytes()
+
+
+def test_a_folder_of_another_origin_is_refused(pinned: Settings, model: Path, full: Path) -> None:
+    with pytest.raises(JudgeError, match=r"another origin: asked.futures is 6 there and 7 now"):
+        backtest(pinned, BacktestRequest(model, full, asked=BacktestOptions(futures=7)))
+
+
+def test_damaged_files_are_told(full: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(full, out)
+    path = BacktestFolder(out).path("shares", LAST)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(JudgeError, match=rf"{path} cannot be read .*delete it"):
+        summarise_folder(out)
+    (out / "run.json").write_text("{}")
+    with pytest.raises(JudgeError, match=r"run\.json cannot be read"):
+        summarise_folder(out)
+    with pytest.raises(JudgeError, match="no backtest in"):
+        summarise_folder(tmp_path / "nothing")
+
+
+# --- no look ahead --------------------------------------------------------------------------------
+
+
+def same_answers(one: Answers, other: Answers) -> None:
+    """To the last bit."""
+    assert one.said.keys() == other.said.keys()
+    for name, said in one.said.items():
+        for left, right in zip(said, other.said[name], strict=True):
+            for values in (*TARGETS, "share_samples", "share_weights"):
+                pair = getattr(left, values), getattr(right, values)
+                assert np.array_equal(*pair, equal_nan=True), f"{name} {values}"
+    for before, after in zip(one.futures, other.futures, strict=True):
+        assert (before.days, before.phrases) == (after.days, after.phrases)
+        assert np.array_equal(before.points, after.points)
+        assert np.array_equal(before.weights, after.weights)
+        assert np.array_equal(before.tilted.weights, after.tilted.weights)
+
+
+def test_days_after_the_target_change_no_byte(
+    tmp_path_factory: pytest.TempPathFactory,
+    pinned: Settings,
+    model: Path,
+    full: Path,
+    tmp_path: Path,
+) -> None:
+    day = BacktestFolder(full).days()[2]
+    own = shorter_world(tmp_path_factory, pinned, tmp_path, day)
+    out = tmp_path / "out"
+    backtest(own, BacktestRequest(model, out, day, day, asked=ASKED, processes=1))
+    for kind in KINDS:
+        there, here = (BacktestFolder(each).path(kind, day) for each in (full, out))
+        assert here.read_bytes() == there.read_bytes()
+
+
+def test_a_world_that_ends_with_the_origin_gives_the_same_forecasts(
+    tmp_path_factory: pytest.TempPathFactory,
+    pinned: Settings,
+    model: Path,
+    tmp_path: Path,
+) -> None:
+    origin = LAST - timedelta(days=3)
+    own = shorter_world(tmp_path_factory, pinned, tmp_path, origin)
+    answers = []
+    for each in (pinned, own):
+        desk = Predictor(each, model, number=6)
+        answers.append(BacktestDay(desk.settings, desk, ASKED).ask(origin))
+    same_answers(*answers)
+
+
+def garbled(desk: Predictor, origin: date) -> Predictor:
+    """Random numbers in place of all that the desk knows of days after the origin."""
+    random = np.random.default_rng(3)
+    after = slice(desk.sampler.position(origin) + 1, None)
+    desk._histories["root"] = garble(desk.history("root"), origin)
+    outlook = desk.sampler.outlook
+    for name in ("occurs", "headline", "shares", "thresholds", "pooled", "usual", "relative"):
+        values = getattr(outlook, name)[:, after]
+        values[:] = random.random(values.shape) > 0.5
+    outlook.features[:, after] = random.normal(size=outlook.features[:, after].shape)
+    return desk
+
+
+def test_garbage_after_the_origin_changes_no_forecast(pinned: Settings, model: Path) -> None:
+    origin = LAST - timedelta(days=3)
+    honest = Predictor(pinned, model, number=6)
+    before = BacktestDay(honest.settings, honest, ASKED).ask(origin)
+    desk = garbled(Predictor(pinned, model, number=6), origin)
+    same_answers(before, BacktestDay(desk.settings, desk, ASKED).ask(origin))
+    desk = garbled(Predictor(pinned, model, number=6), origin - timedelta(days=1))
+    with pytest.raises((AssertionError, ForecastError)):  # garbage is noticed where it may be
+        same_answers(before, BacktestDay(desk.settings, desk, ASKED).ask(origin))
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_judges_and_prints(
+    pinned: Settings,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables(pinned).items():
+        monkeypatch.setenv(name, value)
+    for part in ("train", "choice", "tuning"):
+        end = getattr(pinned.split, f"{part}_until")
+        monkeypatch.setenv(f"GDELPHI_SPLIT_{part.upper()}_UNTIL", str(end))
+    out = tmp_path / "out"
+    call = [
+        "gdelphi", "backtest", "--model", str(model), "--out", str(out), "--futures", "6",
+        "--forecasters", "published,recency", "--every", "3", "--processes", "1", "--no-text",
+    ]  # fmt: skip
+    monkeypatch.setattr("sys.argv", call)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    assert ended.value.code == 0, shown.err
+    assert "all cells, skill against the stack" in shown.out
+    assert "whole futures" in shown.out
+    columns = pq.read_schema(next((out / "scores" / "probabilities").iterdir())).names
+    assert columns[4:] == ["published", "stack", "recency"]
+    monkeypatch.setattr("sys.argv", ["gdelphi", "backtest", "--out", str(out), "--summarise",
+                                     "--json"])  # fmt: skip
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out)["days"]["number"] == len(BacktestFolder(out).days())

@@ -1,0 +1,175 @@
+"""Scores of whole futures against the day that came."""
+
+import shutil
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdelphi.common.settings import Settings
+from gdelphi.common.types import Measure
+from gdelphi.forecast.prediction import StreamFutures
+from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.judge.futures import (
+    BRIEF,
+    CLIMATOLOGY,
+    DRAWN,
+    RANDOM_DAYS,
+    RECENCY,
+    TILTED,
+    TRANSPORTED,
+    FutureJudge,
+    table_of,
+    text_can_be_scored,
+)
+from gdelphi.model.train import Trained
+from gdelphi.ot import sliced_energy_score
+from helpers.measured_world import DAYS, day_at
+from helpers.training_world import settings, undisturbed
+
+__all__ = ["settings", "undisturbed"]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ORIGIN = day_at(DAYS - 3)
+NUMBER = 8
+
+
+@pytest.fixture(scope="module")
+def desk(
+    settings: Settings, undisturbed: Trained, tmp_path_factory: pytest.TempPathFactory
+) -> Predictor:
+    folder = tmp_path_factory.mktemp("futures") / "model"
+    shutil.copytree(undisturbed.folder, folder)
+    return Predictor(settings, folder, number=NUMBER)
+
+
+def futures_at(desk: Predictor, origin: date) -> list[StreamFutures]:
+    sampled, history = desk.sampler.at(origin), desk.history("root")
+    places = range(len(desk.streams))
+    return [stream_futures(desk, sampled, x, history, np.full(20, 0.3)) for x in places]
+
+
+@pytest.fixture(scope="module")
+def futures(desk: Predictor) -> list[StreamFutures]:
+    return futures_at(desk, ORIGIN)
+
+
+def scores_of(
+    desk: Predictor, futures: list[StreamFutures], *, text: bool = False
+) -> dict[Any, Any]:
+    found = FutureJudge(desk, text=text).day(ORIGIN, futures)
+    return {(score.stream, score.ensemble): score for score in found}
+
+
+def came(desk: Predictor, place: int) -> Measure:
+    return desk.pack.atoms(desk.sampler.position(ORIGIN) + 1, place)
+
+
+def members(future: StreamFutures) -> list[Measure]:
+    kept = [
+        (points[weights > 0], weights[weights > 0].astype(np.float64))
+        for points, weights in zip(
+            future.points[future.exists], future.weights[future.exists], strict=True
+        )
+    ]
+    return [Measure(points, weights / weights.sum()) for points, weights in kept]
+
+
+def test_energy_scores_are_those_of_each_ensemble_alone(
+    desk: Predictor, futures: list[StreamFutures]
+) -> None:
+    found = scores_of(desk, futures)
+    for place, (stream, future) in enumerate(zip(desk.streams, futures, strict=True)):
+        outcome = came(desk, place)
+        if not len(outcome.weights):
+            continue
+        there = int(future.exists.sum())
+        tilted = future.tilted.weights[future.exists]
+        equal = np.full(there, 1 / there)
+        for name, weights in ((TRANSPORTED, equal), (TILTED, tilted / tilted.sum())):
+            expected = sliced_energy_score(members(future), outcome, weights=weights)
+            assert found[stream, name].energy == pytest.approx(expected, abs=1e-7)
+        days = [(day - desk.pack.first_day).days for day in future.days]
+        past = [desk.pack.atoms(day, place) for day in days]
+        past = [each for each in past if len(each.weights)]
+        alike = np.full(len(past), 1 / len(past))
+        expected = sliced_energy_score(past, outcome, weights=alike)
+        assert found[stream, DRAWN].energy == pytest.approx(expected, abs=1e-7)
+        assert found[stream, DRAWN].members == len(past)
+
+
+def test_futures_that_are_the_day_that_came_have_no_error(
+    desk: Predictor, futures: list[StreamFutures]
+) -> None:
+    exact = []
+    for place, future in enumerate(futures):
+        outcome = came(desk, place)
+        points, weights = np.zeros_like(future.points), np.zeros_like(future.weights)
+        points[:, : len(outcome.points)] = outcome.points
+        weights[:, : len(outcome.weights)] = outcome.weights
+        exact.append(replace(future, points=points, weights=weights))
+    for score in FutureJudge(desk, text=False).day(ORIGIN, exact):
+        if score.ensemble in (TRANSPORTED, TILTED):
+            assert score.energy == pytest.approx(0, abs=1e-6)
+            assert score.sinkhorn == pytest.approx(0, abs=2e-3)
+        else:
+            assert score.energy > 0
+            assert score.sinkhorn > 0.01
+
+
+def test_days_without_atoms_are_left_out(desk: Predictor) -> None:
+    judge = FutureJudge(desk, text=False)
+    empty = [
+        (day, place)
+        for day in range(DAYS - 10, DAYS)
+        for place in range(len(desk.streams))
+        if desk.pack.present[day] and not len(desk.pack.atoms(day, place).weights)
+    ]
+    assert empty, "the world has empty days"
+    day, place = empty[-1]
+    origin = desk.sequences.day(day - 1)
+    found = judge.day(origin, futures_at(desk, origin))
+    assert desk.streams[place] not in {score.stream for score in found}
+    last = desk.sampler.last_day
+    assert judge.day(last, futures_at(desk, last)) == [], "the day after the last has not come"
+
+
+def test_references_draw_past_days_that_have_atoms(
+    desk: Predictor, futures: list[StreamFutures]
+) -> None:
+    """Also where the kernel would draw missing and empty days."""
+    judge = FutureJudge(desk, text=False)
+    end = desk.sampler.position(ORIGIN)
+    kernel = judge._recency(ORIGIN)
+    assert kernel.shape == (end + 1,)
+    assert kernel.sum() == pytest.approx(1)
+    for place, future in enumerate(futures):
+        drawn = judge._drawn_days(place, end, future, kernel)
+        assert set(drawn) == {DRAWN, RECENCY, CLIMATOLOGY}
+        for days in drawn.values():
+            assert days.max() <= end
+            assert all(len(desk.pack.atoms(int(day), place).weights) for day in days)
+
+
+def test_the_same_scores_whatever_else_is_asked(
+    desk: Predictor, futures: list[StreamFutures]
+) -> None:
+    first = FutureJudge(desk, text=False).day(ORIGIN, futures)
+    judge = FutureJudge(desk, text=False)
+    before = ORIGIN - timedelta(days=1)
+    judge.day(before, futures_at(desk, before))
+    again = judge.day(ORIGIN, futures)
+    assert str(table_of(again).to_pydict()) == str(table_of(first).to_pydict())
+
+
+@pytest.mark.skipif(not text_can_be_scored(), reason="rouge-score or POT is not installed")
+def test_words_are_compared_too(desk: Predictor, futures: list[StreamFutures]) -> None:
+    found = scores_of(desk, futures, text=True)
+    for (_, ensemble), score in found.items():
+        if ensemble in (TILTED, BRIEF, RANDOM_DAYS):
+            assert 0 < score.rouge.two <= score.rouge.one <= 1
+        else:
+            assert np.isnan(score.rouge.one)
+    assert {ensemble for _, ensemble in found} >= {BRIEF, RANDOM_DAYS}

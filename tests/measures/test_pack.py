@@ -1,0 +1,382 @@
+"""A pack says what clouds, descriptors and profiles say, and is made again when they change."""
+
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.settings import Settings
+from gdelphi.measures import pack as pack_module
+from gdelphi.measures import packing
+from gdelphi.measures.cloud_update import gather
+from gdelphi.measures.clouds import Clouds, measures_folder
+from gdelphi.measures.descriptor_files import Descriptors
+from gdelphi.measures.descriptors import (
+    AtomPhrases,
+    atom_rule,
+    describe_day,
+    describe_parts,
+)
+from gdelphi.measures.embed import embed
+from gdelphi.measures.pack import (
+    STATES,
+    Pack,
+    PackFacts,
+    PackWriter,
+)
+from gdelphi.measures.packing import pack_days
+from gdelphi.measures.profiles import read_profiles
+from gdelphi.measures.space import Space
+from gdelphi.store.ingest import ingest
+from helpers.measured_world import (
+    DAY,
+    DAYS,
+    GONE,
+    Measured,
+    changed,
+    cloud_of,
+    copied_store,
+    day_at,
+    lines_of,
+    measured,
+    small_store,
+    tree_of,
+)
+
+Small = tuple[Settings, Space]
+
+
+@pytest.fixture(scope="module", params=["slots", "sentence"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured(tmp_path_factory, request.param)
+
+
+@pytest.fixture
+def small(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
+    settings = copied_store(tmp_path_factory, tmp_path, days=6)
+    return settings, embed(settings).space
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def test_a_pack_has_consecutive_days_with_gaps_marked(world: Measured) -> None:
+    pack = world.pack
+    assert pack.first_day == day_at(0)
+    assert (pack.facts.days, pack.facts.layout) == (DAYS, world.space.settings.layout)
+    assert pack.facts.streams == ("TZ", "ET", "UG", "KE")
+    assert np.flatnonzero(~pack.present).tolist() == list(GONE)
+    missing = pack.states == STATES.index("missing")
+    assert (missing == ~pack.present[:, None]).all()
+    quiet = pack.facts.streams.index("KE")
+    assert {"empty", "small", "full"} <= {STATES[state] for state in pack.states[:, quiet]}
+    assert not pack.partial.any()
+    assert not pack.backfile.any()
+
+
+def test_clouds_are_those_of_the_files_point_by_point(world: Measured) -> None:
+    pack, points = world.pack, world.points()
+    total = 0
+    for number, place in np.ndindex(pack.shape):
+        cloud = world.cloud(pack.facts.streams[place], number)
+        slots, weights = pack.cloud(number, place)
+        assert STATES[pack.states[number, place]] == cloud.state
+        assert weights.dtype == np.float32
+        assert weights.tobytes() == cloud.weights.astype(np.float32).tobytes()
+        assert pack.points(slots, world.space).tobytes() == points.of(cloud).tobytes()
+        volume, phrases, mentions, entropy, *quads, goldstein, tone = pack.statistics[number, place]
+        given = cloud.statistics
+        assert (volume, phrases, mentions) == (given.volume, given.phrases, given.mentions)
+        assert (entropy, goldstein, tone) == (given.entropy, given.goldstein, given.tone)
+        assert tuple(quads) == given.quad_shares
+        total += len(cloud)
+    assert pack.sizes[0] == world.packed.points == total > 3000
+
+
+def test_a_cloud_without_points_is_a_slice_without_rows(world: Measured) -> None:
+    slots, weights = world.pack.cloud(GONE[0], 0)
+    assert slots.shape == (0, 3 if world.space.settings.layout == "slots" else 1)
+    assert weights.shape == (0,)
+    assert world.pack.points(slots, world.space).shape == (0, world.space.dimension)
+    atoms = world.pack.atoms(GONE[0], 0)
+    assert atoms.points.shape == (0, world.space.dimension)
+    assert atoms.weights.shape == (0,)
+    for variant in range(3):
+        assert world.pack.atom_phrases(GONE[0], 0, variant) == AtomPhrases((), (), ())
+
+
+def test_a_days_own_descriptor_comes_first_and_equals_the_one_on_disk(world: Measured) -> None:
+    pack, kept = world.pack, Descriptors(world.settings, world.space)
+    for number, place in np.ndindex(pack.shape):
+        expected = kept.of(world.cloud(pack.facts.streams[place], number))
+        found = pack.atoms(number, place)
+        assert found.points.tobytes() == expected.points.tobytes()
+        assert found.weights.dtype == np.float64
+        assert (found.weights == expected.weights.astype(np.float32)).all()
+        assert pack.atom_phrases(number, place) == expected.phrases
+
+
+def test_further_variants_are_random_descriptors_of_that_day(world: Measured) -> None:
+    pack, points = world.pack, world.points()
+    kept = Descriptors(world.settings, world.space)
+    assert pack.facts.variants == 2
+    for number, place in [(1, 0), (30, 2), (79, 1), (GONE[1], 0)]:
+        cloud = world.cloud(pack.facts.streams[place], number)
+        own = kept.of(cloud)
+        seeds = [(0, cloud.day.toordinal(), place, each) for each in range(2)]
+        for variant, expected in enumerate(describe_parts(cloud, points, own, seeds), start=1):
+            found = pack.atoms(number, place, variant)
+            assert found.points.tobytes() == expected.points.tobytes()
+            assert (found.weights == expected.weights.astype(np.float32)).all()
+            assert pack.atom_phrases(number, place, variant) == expected.phrases
+    one, other = (pack.atoms(1, 0, variant).points.tobytes() for variant in (1, 2))
+    assert one != other
+    atoms = sum(len(pack.atoms(*place).weights) for place in np.ndindex(DAYS, 4, 3))
+    assert pack.sizes[1] == world.packed.atoms == atoms
+
+
+def test_a_variant_that_is_not_there_is_not_taken_from_the_next_day(world: Measured) -> None:
+    for variant in (3, -1):
+        with pytest.raises(MeasuresError, match=f"descriptors 0 to 2 of a day, not {variant}"):
+            world.pack.atoms(1, 0, variant)
+
+
+def test_profiles_are_those_of_the_store(world: Measured) -> None:
+    pack = world.pack
+    profiles = read_profiles(world.settings, "root", pack.facts.streams)
+    assert profiles.days[0] == pack.first_day
+    assert (pack.counts == profiles.counts).all()
+    assert pack.weights.tobytes() == profiles.weights.tobytes()
+    assert (pack.present == profiles.present).all()
+
+
+def test_tables_hold_each_key_once(world: Measured) -> None:
+    for name, keys in world.pack.keys.items():
+        assert len(set(map(str, keys))) == len(keys)
+        table = world.pack.tables[name]
+        assert len(table) == len(keys)
+        assert np.abs(np.linalg.norm(table, axis=1) - 1).max() < 1e-6
+
+
+def test_what_a_pack_was_made_from_is_written_in_it(world: Measured) -> None:
+    assert world.pack.facts.space == world.space.fingerprint
+    assert world.pack.facts.dimension == world.space.dimension
+    packed = world.packed
+    assert (packed.days, packed.present) == (DAYS, DAYS - len(GONE))
+    assert packed.bytes == sum(map(len, tree_of(packed.folder).values()))
+
+
+def test_flags_of_a_day_are_kept(tmp_path: Path, tmp_path_factory: Any) -> None:
+    world = measured(tmp_path_factory)
+    facts = PackFacts(("KE",), DAY.isoformat(), 3, 0, "slots", world.space.dimension, "", "", "")
+    writer = PackWriter(tmp_path / "pack", facts, world.points())
+    rule = atom_rule(world.settings.measures)
+    for flags in ({"partial": True}, {"backfile": True}, {"known": False}):
+        cloud = cloud_of({} if "known" in flags else {("KEN", "190", ""): 1.0}, **flags)
+        writer.add_day([cloud], [[describe_day(cloud, world.points(), rule)]])
+    writer.close(np.zeros((1, 3, 20), np.int64), np.zeros((1, 3, 20)))
+    pack = Pack(tmp_path / "pack")
+    assert pack.partial.tolist() == [True, False, False]
+    assert pack.backfile.tolist() == [False, True, False]
+    assert pack.present.tolist() == [True, True, False]
+    assert [STATES[state] for state in pack.states[:, 0]] == ["small", "small", "missing"]
+
+
+def test_a_stream_without_a_single_training_row_is_refused_by_name(small: Small) -> None:
+    settings, space = small
+    with pytest.raises(MeasuresError, match=r"sequences.only: no rows from ZZ up to"):
+        pack_days(changed(settings, "sequences", only=("KE", "ZZ")), space)
+
+
+def test_the_stream_of_all_rows_is_packed_with_descriptors_when_named(small: Small) -> None:
+    settings, space = small
+    pack = Pack(pack_days(changed(settings, "sequences", only=("WORLD", "KE")), space).folder)
+    assert pack.statistics[:, 0, 0].tolist() == [14.0] * 6
+    for number in range(6):
+        for variant in range(3):
+            atoms = pack.atoms(number, 0, variant)
+            assert 1 <= len(atoms.weights) <= 10
+            assert atoms.weights.sum() == pytest.approx(1, abs=1e-6)
+    assert (pack.counts[0] >= pack.counts[1]).all()
+
+
+# --- made, reused, made again ---------------------------------------------------------------------
+
+
+def test_a_pack_of_the_same_days_is_reused(small: Small) -> None:
+    settings, space = small
+    heard: list[tuple[int, int, int]] = []
+    first = pack_days(settings, space, on_day=lambda *said: heard.append(said))
+    assert first.made
+    assert [said[:2] for said in heard] == [(number, 6) for number in range(1, 7)]
+    assert heard[-1][2] == first.points
+    before = tree_of(first.folder)
+    again = pack_days(settings, space, on_day=lambda *_: pytest.fail("packed again"))
+    assert (again.made, again.folder) == (False, first.folder)
+    assert tree_of(first.folder) == before
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(small: Small) -> None:
+    settings, space = small
+    first = pack_days(settings, space)
+    content = tree_of(first.folder)
+    shutil.rmtree(first.folder)
+    assert tree_of(pack_days(settings, space).folder) == content
+    other = tree_of(pack_days(settings, space, seed=1).folder)
+    assert other["weights.bin"] == content["weights.bin"]
+    assert other["atom_points.bin"] != content["atom_points.bin"]
+
+
+def test_several_processes_pack_the_same_bytes_as_one(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    world = measured(tmp_path_factory)
+    expected = tree_of(world.packed.folder)
+    there = measures_folder(world.settings)
+    for name in ("clouds", "descriptors"):
+        shutil.copytree(there / name, tmp_path / "again" / name)
+    settings = changed(world.settings, "measures", folder=tmp_path / "again")
+    with mock.patch("gdelphi.common.workers.os.cpu_count", return_value=2):
+        packed = pack_days(settings, world.space)
+    assert packed.folder.name == world.packed.folder.name
+    assert tree_of(packed.folder) == expected
+
+
+def test_a_changed_day_gives_a_new_pack_and_the_old_one_goes(tmp_path: Path) -> None:
+    maker, settings = small_store(tmp_path, days=6, split__train=0.5)
+    space = embed(settings).space
+    first = pack_days(settings, space)
+    opened, before = Pack(first.folder), Pack(first.folder)
+    expected = [(*map(bytes, before.cloud(*place)), *map(bytes, before.atoms(*place)))
+                for place in np.ndindex(6, 3)]  # fmt: skip
+    maker.day(DAY + timedelta(days=5), lines_of(5, ActionGeo_CountryCode="GM"))
+    maker.write_lists()
+    ingest(settings)
+    with pytest.raises(MeasuresError, match=r"1 days have changed in the store, .*gdelphi embed"):
+        pack_days(settings, space)
+    embed(settings)
+    second = pack_days(settings, space)
+    assert second.made
+    assert second.folder != first.folder
+    assert [path.name for path in first.folder.parent.iterdir()] == [second.folder.name]
+    assert Pack(second.folder).states[5].tolist() == [1, 1, 3]
+    # whoever has the old one open still reads it
+    assert expected == [
+        (*map(bytes, opened.cloud(*place)), *map(bytes, opened.atoms(*place)))
+        for place in np.ndindex(6, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "change"),
+    [
+        ("sequences", {"variants": 1}),
+        ("sequences", {"streams": 2}),
+        ("sequences", {"only": ("UP", "KE")}),
+        ("measures", {"most_atoms": 3}),
+    ],
+)
+def test_other_choices_make_another_pack(
+    small: Small, section: str, change: dict[str, Any]
+) -> None:
+    settings, space = small
+    first = pack_days(settings, space).folder
+    other = changed(settings, section, **change)
+    embed(other)
+    assert pack_days(other, space).folder != first
+
+
+def test_a_half_written_pack_is_not_taken_for_one(small: Small) -> None:
+    settings, space = small
+    first = pack_days(settings, space)
+    content = tree_of(first.folder)
+    (first.folder / "pack.json").unlink()
+    (first.folder / "atom_points.bin").write_bytes(b"half")
+    with pytest.raises(MeasuresError, match=r"no pack in .*`gdelphi sequences` makes one"):
+        Pack(first.folder)
+    again = pack_days(settings, space)
+    assert (again.made, again.folder) == (True, first.folder)
+    assert tree_of(again.folder) == content
+
+
+def test_a_run_that_fails_leaves_nothing_behind(small: Small) -> None:
+    settings, space = small
+
+    def stop(done: int, total: int, points: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack_days(settings, space, on_day=stop)
+    assert list((measures_folder(settings) / "packs").iterdir()) == []
+    assert pack_days(settings, space).made
+
+
+@pytest.mark.parametrize(
+    "name", ["pack.json", "keys.json", "panel.npz", "slots.bin", "weights.bin", "atom_points.bin"]
+)
+def test_a_damaged_file_is_noticed_and_named_with_what_to_do(small: Small, name: str) -> None:
+    settings, space = small
+    folder = pack_days(settings, space).folder
+    content = (folder / name).read_bytes()
+    for damaged in (content[:-4], content[: len(content) // 2 // 4 * 4]):
+        (folder / name).write_bytes(damaged)
+        with pytest.raises(MeasuresError, match=r"cannot be read .*delete it, and `gdelphi seq"):
+            Pack(folder)
+    (folder / name).unlink()
+    with pytest.raises(MeasuresError, match="gdelphi sequences"):
+        Pack(folder)
+
+
+def test_a_pack_of_another_format_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, space = small
+    folder = pack_days(settings, space).folder
+    monkeypatch.setattr(pack_module, "FORMAT", 2)
+    with pytest.raises(MeasuresError, match="a pack of another gdelphi: make it again"):
+        Pack(folder)
+
+
+def test_without_clouds_there_is_nothing_to_pack(small: Small, tmp_path: Path) -> None:
+    settings, space = small
+    bare = changed(settings, "measures", folder=tmp_path / "bare")
+    with pytest.raises(MeasuresError, match=r"no clouds in .*`gdelphi embed` makes them"):
+        pack_days(bare, space)
+
+
+def test_without_descriptors_nothing_is_packed(small: Small) -> None:
+    settings, space = small
+    shutil.rmtree(measures_folder(settings) / "descriptors")
+    with pytest.raises(MeasuresError, match=r"6 days have no descriptors.*run `gdelphi embed`"):
+        pack_days(settings, space)
+    assert not (measures_folder(settings) / "packs").exists()
+
+
+def test_new_clouds_are_not_packed_with_old_descriptors(tmp_path: Path) -> None:
+    maker, settings = small_store(tmp_path, days=6, split__train=0.5)
+    space = embed(settings).space
+    maker.day(DAY + timedelta(days=5), lines_of(5, ActionGeo_CountryCode="GM"))
+    maker.write_lists()
+    ingest(settings)
+    gather(settings)
+    with pytest.raises(MeasuresError, match=r"1 days have no descriptors .*2014-01-11 the first"):
+        pack_days(settings, space)
+    embed(settings)
+    assert len(Pack(pack_days(settings, space).folder).atoms(5, 2).weights) >= 3
+
+
+def test_the_facts_name_everything_that_decides_the_content(small: Small) -> None:
+    settings, space = small
+    folder = pack_days(settings, space).folder
+    said = json.loads((folder / "pack.json").read_text())
+    assert said.pop("format") == 1
+    assert said["streams"] == ["KE", "UP", "GM"]
+    clouds = Clouds(measures_folder(settings))
+    assert said == {
+        **packing._facts(settings, space, clouds, 0).__dict__, "streams": said["streams"],
+    }  # fmt: skip

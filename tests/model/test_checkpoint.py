@@ -1,0 +1,193 @@
+"""Checkpoints: what is written can be read again, and what does not fit is refused in words."""
+
+import ast
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from gdelphi.common.errors import TrainingError
+from gdelphi.common.settings import Settings
+from gdelphi.model import checkpoint
+from gdelphi.model.checkpoint import (
+    CheckpointFolder,
+    TrainingRecord,
+    differences,
+    load_checkpoint,
+    read_metrics,
+)
+from gdelphi.model.network import MeasureModel
+from gdelphi.model.train import Trained, train
+from helpers.measured_world import changed
+from helpers.training_world import one_thread, small_settings
+
+__all__ = ["one_thread"]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_settings(tmp_path_factory, steps=10, evaluate_every=5)
+
+
+@pytest.fixture(scope="module")
+def trained(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    torch.set_num_threads(1)
+    return train(settings, tmp_path_factory.mktemp("checkpoint") / "model")
+
+
+@pytest.fixture
+def copied(trained: Trained, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(trained.folder, tmp_path / "model"))
+
+
+def test_a_model_is_read_as_it_was_written(trained: Trained, settings: Settings) -> None:
+    model, space, training = load_checkpoint(trained.folder)
+    assert not model.training
+    assert model.config.context_days == settings.sequences.context_days
+    assert space.fingerprint == training["origin"]["space"]
+    assert training["best_score"] == trained.score
+    assert [each["step"] for each in training["history"]] == [0, 5, 10]
+    assert training["origin"]["pack"]["streams"] == ["TZ", "ET", "UG", "KE"]
+    other = MeasureModel.from_pretrained(trained.folder, local_files_only=True)
+    for name, each in other.state_dict().items():
+        assert torch.equal(each, model.state_dict()[name]), name
+
+
+def test_sizes_are_written_even_where_they_are_defaults(trained: Trained) -> None:
+    said = json.loads((trained.folder / "config.json").read_text())
+    assert {"dimension", "features", "codes", "lag_days", "half_lives"} <= said.keys()
+    assert said["architectures"] == ["MeasureModel"]
+
+
+def test_the_card_says_what_was_measured(trained: Trained) -> None:
+    card = (trained.folder / "README.md").read_text()
+    best = json.loads((trained.folder / "training.json").read_text())
+    history = {each["step"]: each for each in best["history"]}
+    for step in (0, trained.best_step):
+        assert f"{history[step]['log_loss']['direct']['occurs']:.4f}" in card
+        assert f"{history[step]['brier']['profiles']['headline']:.4f}" in card
+    assert f"{trained.best_step} of 10" in card
+    assert "TZ, ET, UG, KE" in card
+    assert "2021-01-04 to 2021-02-20" in card
+
+
+def test_nothing_is_pickled(trained: Trained) -> None:
+    files = [path for path in trained.folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} <= {".safetensors", ".json", ".jsonl", ".md", ""}
+    for path in files:
+        assert not path.read_bytes().startswith((b"PK", b"\x80")), path
+    for name in ("checkpoint", "train", "run", "ground", "evaluation"):
+        source = (ROOT / "src" / "gdelphi" / f"{name}.py").read_text()
+        called = {ast.unparse(node) for node in ast.walk(ast.parse(source))
+                  if isinstance(node, ast.Attribute | ast.alias)}  # fmt: skip
+        assert not called & {"torch.save", "torch.load", "pickle", "broadcast_object_list"}
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "said"),
+    [
+        ("train", {"width": 12}, "train.width is 8 there and 12 now"),
+        ("train", {"steps": 20}, "train.steps is 10 there and 20 now"),
+        ("sequences", {"memory_days": 31}, "sequences.memory_days is 30 there and 31 now"),
+        ("split", {"choice": 0.12}, "split.choice is 2021-02-23, 2021-02-28 there and 2021-02-23,"),
+    ],
+)  # fmt: skip
+def test_a_run_of_another_origin_is_refused(
+    settings: Settings, trained: Trained, section: str, values: dict[str, object], said: str
+) -> None:
+    with pytest.raises(TrainingError, match=re.escape(said)) as refused:
+        train(changed(settings, section, **values), trained.folder)
+    assert "another --out, or --fresh" in str(refused.value)
+
+
+def test_afresh_another_origin_takes_the_place(settings: Settings, copied: Path) -> None:
+    train(changed(settings, "train", seed=4, steps=5), copied, resume=False)
+    said = load_checkpoint(copied).training
+    assert (said["step"], said["origin"]["train"]["seed"]) == (5, 4)
+    assert max(line["step"] for line in read_metrics(copied)) == 5
+
+
+def test_what_does_not_change_the_result_may_differ() -> None:
+    one = {"train": {"seed": 1, "log_every": 5, "device": "cpu"}, "space": "a"}
+    other = {"train": {"seed": 1, "log_every": 7, "device": "cuda"}, "space": "a"}
+    assert differences(one, other) == []
+
+
+def test_what_differs_is_named() -> None:
+    one = {"train": {"seed": 1}, "space": "a", "pack": {"streams": ["KE", "UP"]}}
+    other = {"train": {"seed": 1, "new": 3}, "space": "b", "pack": {"streams": ["KE"] * 30}}
+    assert differences(one, other) == [
+        "pack.streams is KE, UP there and KE, KE, KE, KE, KE, KE, KE, KE, KE, K... now",
+        "space is a there and b now",
+        "train.new is None there and 3 now",
+    ]
+
+
+def test_a_model_without_a_state_is_not_trained_over(settings: Settings, copied: Path) -> None:
+    shutil.rmtree(copied / "state")
+    assert load_checkpoint(copied).training["step"] == 10
+    with pytest.raises(TrainingError, match=r"holds a model, but no state .* --fresh"):
+        train(settings, copied)
+
+
+def test_damage_is_named(settings: Settings, copied: Path) -> None:
+    state = copied / "state" / "run.safetensors"
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(TrainingError, match=r"run.safetensors cannot be read .* --fresh"):
+        train(settings, copied)
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(TrainingError, match=r"cannot be read .* --fresh"):
+        load_checkpoint(copied)
+    with pytest.raises(TrainingError, match=r"no model in .*gdelphi train --out"):
+        load_checkpoint(copied / "nowhere")
+
+
+def test_files_of_two_models_are_noticed(copied: Path) -> None:
+    path = copied / "training.json"
+    said = json.loads(path.read_text())
+    said["origin"]["space"] = "0" * 16
+    path.write_text(json.dumps(said))
+    with pytest.raises(TrainingError, match="files of two models are mixed"):
+        load_checkpoint(copied)
+
+
+def test_two_trainings_do_not_write_to_one_folder(settings: Settings, copied: Path) -> None:
+    refused = pytest.raises(TrainingError, match="another training is writing to")
+    with CheckpointFolder(copied, {}).alone(), refused:
+        train(settings, copied)
+    assert train(settings, copied).steps == 10
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, {})
+    for step in (5, 10, 15):
+        folder.log({"step": step})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2')
+    assert [line["step"] for line in read_metrics(tmp_path)] == [5, 10, 15]
+    folder.forget_after(10)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 5}\n{"step": 10}\n'
+
+
+def test_a_failed_write_leaves_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CheckpointFolder(tmp_path, {"a": 1})
+    folder.save_state({"x": torch.ones(3)}, TrainingRecord(step=1))
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", fails)
+    with pytest.raises(OSError, match="no space left"):
+        folder.save_state({"x": torch.zeros(3)}, TrainingRecord(step=2))
+    found = folder.load_state()
+    assert found is not None
+    assert (found[0]["x"].tolist(), found[1].step) == ([1, 1, 1], 1)

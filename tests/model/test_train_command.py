@@ -1,0 +1,225 @@
+"""`gdelphi train`: what a user types and sees, and several processes at one model."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from threading import Barrier, Lock
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gdelphi.app.cli import main
+from gdelphi.common.errors import ConfigError, TrainingError
+from gdelphi.common.settings import Settings
+from gdelphi.model import run as run_module
+from gdelphi.model.checkpoint import load_checkpoint
+from gdelphi.model.data import TrainingData, load_training_data
+from gdelphi.model.losses import Loss
+from gdelphi.model.run import TrainingRun
+from gdelphi.model.train import Trained, train
+from helpers.measured_world import changed
+from helpers.training_world import (
+    ground,
+    one_thread,
+    same_tensors,
+    settings,
+    undisturbed,
+    variables,
+)
+
+__all__ = ["ground", "one_thread", "settings", "undisturbed"]
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+class OneOfTwo:
+    """Stands for a process beside another, which is a thread here."""
+
+    num_processes, is_main_process, device = 2, False, torch.device("cpu")
+    autocast = staticmethod(nullcontext)
+    turn = Lock()  # threads share torch's random numbers, which a step sets at its beginning
+
+    def __init__(self, process_index: int, flats: dict[int, torch.Tensor], meet: Barrier) -> None:
+        self.process_index, self._flats, self._meet = process_index, flats, meet
+
+    def backward(self, loss: torch.Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def reduce(self, flat: torch.Tensor, reduction: str) -> torch.Tensor:
+        self._flats[self.process_index] = flat
+        self.turn.release()
+        self._meet.wait()
+        mean = (self._flats[0] + self._flats[1]) / 2
+        self._meet.wait()
+        return mean
+
+
+def in_two_threads(ground: TrainingData, steps: int) -> dict[str, torch.Tensor]:
+    """The weights after some steps of two processes; until they meet, one goes after the other."""
+    flats: dict[int, torch.Tensor] = {}
+    meet = Barrier(2)
+    runs = [TrainingRun(ground, OneOfTwo(rank, flats, meet)) for rank in range(2)]
+
+    def walk(run: TrainingRun) -> None:
+        for step in range(1, steps + 1):
+            batch = run.batch(step)
+            OneOfTwo.turn.acquire()
+            run.step(step, batch)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(walk, runs))
+    first, second = (run.model.state_dict() for run in runs)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    return first
+
+
+def test_two_processes_train_one_model_by_the_mean_of_their_gradients(
+    settings: Settings, undisturbed: Trained, tmp_path: Path
+) -> None:
+    chosen = changed(settings, "train", dropout=0.0, steps=20)
+    out = tmp_path / "two"
+    launch = ["torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port(), "-m",
+              "gdelphi", "train", "--json", "--out", str(out)]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", *launch],
+        env=variables(chosen), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["score"] == pytest.approx(undisturbed.score, rel=0.03)
+    assert done.stderr.count("step 5 of 20") == 1
+    assert load_checkpoint(out).training["origin"]["processes"] == 2
+    weights, expected = (
+        load_file(out / "state/run.safetensors"),
+        in_two_threads(load_training_data(chosen), 20),
+    )
+    for name, each in expected.items():
+        torch.testing.assert_close(weights[f"weights.{name}"], each)
+    with pytest.raises(TrainingError, match="processes is 2 there and 1 now"):
+        train(chosen, out)
+
+
+def test_a_batch_that_cannot_be_shared_evenly_is_refused(ground: TrainingData) -> None:
+    class Three(OneOfTwo):
+        num_processes = 3
+
+    with pytest.raises(ConfigError, match=r"train.batch = 4 .* among 3 processes"):
+        TrainingRun(ground, Three(0, {}, Barrier(1)))
+
+
+def test_when_one_process_is_killed_the_other_ends_with_an_error(
+    settings: Settings, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+    words = ["gdelphi", "train", "--out", str(out), "--steps", "100000"]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", *words],
+            env={**variables(settings), **place, "RANK": rank, "LOCAL_RANK": rank},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in "01"
+    ]  # fmt: skip
+    until = time.monotonic() + 60
+    while not (out / "metrics.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    both[1].kill()
+    try:
+        _, said = both[0].communicate(timeout=30)
+    finally:
+        for process in both:
+            process.kill()
+            process.communicate()
+    assert both[0].returncode == 1
+    (line,) = [line for line in said.splitlines() if line.startswith("gdelphi: ")]
+    assert "another process of this training was lost" in line
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def gdelphi(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, output, errors."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        for name, value in variables(settings).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["gdelphi", "train", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_the_command_trains_and_tells(
+    gdelphi: Command, undisturbed: Trained, tmp_path: Path
+) -> None:
+    code, shown, said = gdelphi("--out", str(tmp_path / "model"))
+    assert code == 0, said
+    assert "40 (all steps done)" in shown
+    assert "better)" in shown
+    assert "step 5 of 40: loss " in said
+    name = "model.safetensors"
+    assert same_tensors(undisturbed.folder / name, tmp_path / "model" / name)
+    again = json.loads(gdelphi("--out", str(tmp_path / "model"), "--json")[1])
+    assert (again["began_at"], again["score"]) == (40, undisturbed.score)
+    code, _, said = gdelphi("--out", str(tmp_path / "model"), "--seed", "3")
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("gdelphi: ")
+    assert "train.seed is 0 there and 3 now" in said
+    assert gdelphi("--out", str(tmp_path / "model"), "--steps", "5", "--fresh")[0] == 0
+    assert load_checkpoint(tmp_path / "model").training["step"] == 5
+
+
+def test_the_command_rehearses_and_leaves_nothing(gdelphi: Command) -> None:
+    code, shown, _ = gdelphi("--dry-run")
+    assert code == 0
+    assert "would train on cpu in float32" in shown
+    assert "4 streams, 37 days" in shown
+    said = json.loads(gdelphi("--dry-run", "--json", "--steps", "80")[1])
+    assert said["parameter_bytes"] == 4 * said["parameters"]
+    assert said["batch_bytes"] > 4 * 10 * 8 * 96
+    assert said["steps_per_epoch"] == 4  # 4 streams of 37 days, 4 sequences of 10 days at a time
+    assert said["seconds_in_all"] == pytest.approx(80 * said["seconds_per_step"])
+    assert not Path("models").exists()
+
+
+def test_the_command_draws_what_was_measured(
+    gdelphi: Command, undisturbed: Trained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, shown, _ = gdelphi("--plot", "--out", str(undisturbed.folder))
+    assert (code, shown) == (0, f"drew {undisturbed.folder / 'metrics.png'}\n")
+    assert (undisturbed.folder / "metrics.png").read_bytes().startswith(b"\x89PNG")
+    code, _, said = gdelphi("--plot", "--out", str(tmp_path / "none"))
+    assert (code, said.count("\n")) == (1, 1)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install matplotlib" in gdelphi("--plot", "--out", str(undisturbed.folder))[2]
+
+
+def test_interrupted_it_says_how_to_go_on(
+    gdelphi: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Loss:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "training_loss", interrupted)
+    code, _, said = gdelphi("--out", str(tmp_path))
+    assert (code, "run it again to go on" in said) == (130, True)

@@ -1,0 +1,195 @@
+"""The report's page in a real browser."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdelphi.report.page import (
+    FrontEntry,
+    render,
+    render_front,
+)
+from helpers.browser import browser, is_too_wide, opened
+from helpers.report_example import STREAMS, example_report
+from helpers.report_hostile import hostile_report
+
+__all__ = ["browser"]
+
+PHONE, DESKTOP = 380, 1280
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages: full, without a forecast, hostile, and the front."""
+    made = tmp_path_factory.mktemp("pages")
+    full = example_report(streams=tuple(STREAMS[:12]), futures=10)
+    for name, report in (
+        ("full", full),
+        ("none", example_report(streams=tuple(STREAMS[:5]), forecast=False)),
+        ("hostile", hostile_report()),
+    ):
+        (made / f"{name}.html").write_text(render(report), encoding="utf-8")
+    entries = [FrontEntry.of(report, "2023-03-14") for report in (full, hostile_report())]
+    (made / "front.html").write_text(render_front(entries), encoding="utf-8")
+    return made
+
+
+def text(page: Any, selector: str) -> str:
+    return str(page.inner_text(selector))
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("name", ["full", "none", "hostile", "front"])
+def test_a_page_is_quiet_and_fits(browser: Any, folder: Path, name: str, width: int) -> None:
+    """Neither request, message nor dialog; nothing sticks out; all sections stand."""
+    with opened(browser, folder / f"{name}.html", width=width) as (page, watch):
+        assert not is_too_wide(page)
+        if name != "front":
+            assert page.locator("main > section").count() == (5 if name == "none" else 6)
+            assert page.locator("#country article h3").count() == 1
+        assert page.evaluate("window.hacked") is None
+        assert watch.trouble == []
+
+
+def test_every_country_of_a_hostile_report_opens_and_nothing_runs(
+    browser: Any, folder: Path
+) -> None:
+    with opened(browser, folder / "hostile.html", width=PHONE) as (page, watch):
+        names = page.locator(".choose-country option").count()
+        for _ in range(names):
+            page.click("button.next")
+            for details in page.locator("#country details").all():
+                details.evaluate("element => { element.open = true; }")
+            assert page.locator("#country .fan svg").count() == 1
+            assert not is_too_wide(page)
+        assert page.locator("#country a[target=_blank]").count() == 0
+        assert page.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+        assert page.evaluate("window.hacked") is None
+        assert "\u202e" not in page.content()
+        assert watch.trouble == []
+
+
+def test_the_policy_refuses_what_the_page_did_not_bring(browser: Any, folder: Path) -> None:
+    """Even if escaping failed, nothing would run and nothing would be fetched."""
+    with opened(browser, folder / "full.html") as (page, watch):
+        page.evaluate(
+            """() => {
+              const script = document.createElement('script');
+              script.textContent = 'window.hacked = 1';
+              document.body.append(script);
+              const image = document.createElement('img');
+              image.src = 'https://example.org/x.png';
+              document.body.append(image);
+            }"""
+        )
+        page.wait_for_timeout(50)
+        assert page.evaluate("window.hacked") is None
+        assert sum("Content Security Policy" in message for message in watch.messages) >= 2
+
+
+def test_the_table_sorts_and_filters(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html") as (page, watch):
+        first = "table.countries tbody tr:not([hidden]) th"
+        page.click("table.countries thead button:has-text('Country')")
+        names = page.locator(first).all_inner_texts()
+        assert [n.strip(" ●") for n in names] == sorted(n.strip(" ●") for n in names)
+        assert page.get_attribute("table.countries thead th", "aria-sort") == "ascending"
+        page.click("table.countries thead button:has-text('Country')")
+        assert page.locator(first).all_inner_texts() == names[::-1]
+        page.click("table.countries thead button:has-text('surge')")
+        surges = page.eval_on_selector_all(
+            "table.countries tbody tr",
+            "rows => rows.map(row => Number(row.cells[1].dataset.value))",
+        )
+        assert surges == sorted(surges, reverse=True)
+        page.fill(".filter", "ken")
+        assert [n.strip(" ●") for n in page.locator(first).all_inner_texts()] == ["Kenya"]
+        assert "1 of 12" in text(page, ".count")
+        assert watch.trouble == []
+
+
+def test_a_country_opens_by_click_hash_map_and_list(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html", hash="#UG") as (page, watch):
+        assert "Uganda" in text(page, "#country h3")
+        page.click("table.countries a:has-text('Kenya')")
+        page.wait_for_function("location.hash === '#KE'")
+        assert "Kenya" in text(page, "#country h3")
+        page.click("button.next")
+        assert "Uganda" in text(page, "#country h3")
+        page.click("button.previous")
+        page.select_option(".choose-country", label="Egypt")
+        assert "Egypt" in text(page, "#country h3")
+        page.focus("a.land[href='#SO']")
+        page.keyboard.press("Enter")
+        page.wait_for_function("location.hash === '#SO'")
+        assert "Somalia" in text(page, "#country h3")
+        assert watch.trouble == []
+
+
+def test_map_and_targets_can_be_chosen(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html", hash="#KE") as (page, watch):
+        land = "a.land[href='#KE']"
+        assert " q" in page.get_attribute(land, "class")
+        page.select_option(".map-what", label="14 Protest")
+        page.select_option(".map-how", "surge-usual")
+        assert " d" in page.get_attribute(land, "class")
+        assert "points" in page.get_attribute(land, "aria-label")
+        assert "Protest" in text(page, ".map-title")
+        page.hover(land)
+        assert "Kenya" in text(page, ".tooltip")
+        before = text(page, "table.probabilities tbody")
+        page.click("button[data-target=surge]")
+        assert text(page, "table.probabilities tbody") != before
+        assert watch.trouble == []
+
+
+def test_the_numbers_drawn_are_those_of_the_report(browser: Any, folder: Path) -> None:
+    """The way through embedded data and script loses and mixes nothing."""
+    country = example_report(streams=("KE",), futures=10).countries[0]
+    surges = [p for p in country.probabilities if p.target == "surge" and p.level == "root"]
+    expected = {p.code: round(p.published * 1000) for p in surges}
+    with opened(browser, folder / "full.html", hash="#KE") as (page, _):
+        page.click("button[data-target=surge]")
+        drawn = page.eval_on_selector_all(
+            "table.probabilities tbody tr",
+            "rows => rows.map(({cells}) => [cells[0].dataset.value, +cells[2].dataset.value])",
+        )
+        assert dict(drawn[:20]) == expected
+        assert page.locator("#country .fan circle.point").count() == 10 * 9
+        assert page.locator("#country .events a").first.get_attribute("href").startswith("https:")
+
+
+def test_dark_is_the_machines_choice_or_the_readers(browser: Any, folder: Path) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, folder / "full.html", color_scheme="dark") as (page, watch):
+        dark = page.evaluate(paper)
+        page.click("button.theme")
+        light = page.evaluate(paper)
+        assert (dark, light) == ("rgb(20, 22, 26)", "rgb(251, 250, 247)")
+        assert watch.trouble == []
+
+
+def test_on_paper_all_countries_are_there_and_no_controls(browser: Any, folder: Path) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, folder / "full.html", color_scheme="dark") as (page, watch):
+        dark = page.evaluate(paper)
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(paper) == "rgb(255, 255, 255)"
+        assert page.locator("#all-countries article:visible").count() == 12
+        assert page.locator("select:visible, input:visible, :not(th) > button:visible").count() == 0
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.locator("#all-countries article").count() == 0
+        page.emulate_media(media="screen", color_scheme="dark")
+        assert page.evaluate(paper) == dark
+        assert watch.trouble == []
+
+
+def test_without_script_the_overview_stands(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html", java_script_enabled=False) as (page, _):
+        assert page.locator("ol.changes > li").count() == 10
+        assert page.locator("a.land[class*=' q']").count() >= 10
+        assert page.locator("table.countries tbody tr").count() == 12
+        assert page.locator(".controls:visible").count() == 0
+        assert "report.md" in text(page, "noscript")

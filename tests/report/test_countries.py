@@ -1,0 +1,239 @@
+"""From a stored forecast and the store to the countries of a report."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gdelphi.common.settings import Settings
+from gdelphi.forecast import tables as forecast_tables
+from gdelphi.forecast.archive import Recipe
+from gdelphi.measures.profiles import read_profiles, standard_events
+from gdelphi.report import countries as gather
+from gdelphi.report.choose import open_shelf
+from gdelphi.report.content import CONFLICT
+from gdelphi.report.countries import past_countries
+from gdelphi.store.status import read_status
+from helpers.measured_world import DAYS, GONE, changed, copied_store, day_at, measured
+from helpers.report_countries import ORIGIN, countries_of, past_of
+from helpers.report_world import low, recipe_at, stored
+
+
+@pytest.fixture
+def recipe(streams: tuple[str, ...]) -> Recipe:
+    return recipe_at(ORIGIN, streams)
+
+
+def test_all_roots_are_shown_and_of_finer_codes_the_likely(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    likely = {("base", "190", "headline"): 0.06, ("full", "1411", "surge"): 0.21}
+
+    def said(stream: str, level: str, code: str, target: str) -> float | None:
+        return likely.get((level, code, target), low(stream, level, code, target))
+
+    stored(tmp_path, recipe, said)
+    for country in countries_of(settings, tmp_path):
+        shown = {(each.level, each.code, each.target) for each in country.probabilities}
+        assert {key for key in shown if key[0] == "root"} == {
+            ("root", code, target)
+            for code in standard_events("root")
+            for target in ("occurs", "headline", "surge")
+        }
+        assert {key[:2] for key in shown if key[0] != "root"} == {("base", "190"), ("full", "1411")}
+        assert len(shown) == len(country.probabilities)
+
+
+def test_of_many_likely_codes_the_likeliest_headlines_are_kept(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    codes = standard_events("base")
+
+    def said(stream: str, level: str, code: str, target: str) -> float | None:
+        del stream
+        return (codes.index(code) + 1) / 1000 + 0.5 if (level, target) == (
+            "base", "headline") else 0.01  # fmt: skip
+
+    stored(tmp_path, recipe, said)
+    country = countries_of(settings, tmp_path)[0]
+    assert {each.code for each in country.probabilities if each.level == "base"} == set(
+        codes[-gather.MOST_FINER :]
+    )
+
+
+def test_numbers_are_those_of_the_forecast_and_undefined_targets_are_left_out(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    def said(stream: str, level: str, code: str, target: str) -> float | None:
+        if (code, target) == ("20", "surge"):
+            return None
+        return 0.123456789 if code == "14" else low(stream, level, code, target)
+
+    stored(tmp_path, recipe, said)
+    country = countries_of(settings, tmp_path)[0]
+    found = {(each.code, each.target): each for each in country.probabilities}
+    assert ("20", "surge") not in found
+    one = found["14", "headline"]
+    assert one.published == pytest.approx(0.123456789, abs=5e-6)
+    assert (one.stack, one.usual, one.which) == (0.5, 0.2, "combined")
+    assert one.members == {"climatology": 0.2, "ewma": 0.4, "profiles": 0.6, "direct": 0.7}
+    assert one.yesterday is None
+
+
+def test_yesterday_is_what_was_published_one_origin_earlier(
+    settings: Settings, streams: tuple[str, ...], recipe: Recipe, tmp_path: Path
+) -> None:
+    stored(tmp_path, recipe)
+    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=2), streams), lambda *_: 0.9)
+    first = countries_of(settings, tmp_path)[0].probabilities[0]
+    assert first.yesterday is None
+    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=1), streams[:1]), lambda *_: 0.8)
+    here, elsewhere = countries_of(settings, tmp_path)
+    assert here.probabilities[0].yesterday == 0.8
+    assert elsewhere.probabilities[0].yesterday is None
+
+
+def test_the_map_gets_the_likeliest_conflict_surge_and_the_largest_change(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    values = {("18", "surge"): 0.6, ("04", "surge"): 0.9, ("05", "headline"): 0.01}
+
+    def said(stream: str, level: str, code: str, target: str) -> float | None:
+        if level == "root" and (code, target) in values:
+            return values[code, target]
+        return 0.25 if level == "root" else low(stream, level, code, target)
+
+    stored(tmp_path, recipe, said)
+    country = countries_of(settings, tmp_path)[0]
+    assert "04" not in CONFLICT
+    assert (country.conflict_surge, country.conflict_code) == (0.6, "18")
+    assert (country.change, country.change_code) == (-0.19, "05")
+
+
+def test_rows_and_shares_are_those_of_the_store_and_a_missing_day_is_none(
+    settings: Settings, streams: tuple[str, ...], recipe: Recipe, tmp_path: Path
+) -> None:
+    stored(tmp_path, recipe)
+    country = countries_of(settings, tmp_path)[1]
+    past = past_of(settings, ORIGIN, streams)
+    assert (past.days[0], past.days[-1]) == (ORIGIN - timedelta(days=59), ORIGIN)
+    history = read_profiles(settings, "root", streams, since=past.days[0], until=ORIGIN)
+    gone = past.days.index(day_at(GONE[0]))
+    assert country.rows[gone] is None
+    assert past.missing == [day_at(number) for number in GONE]
+    known = [row for row in country.rows if row is not None]
+    assert known == history.volume[1][history.present].tolist()
+    for share in country.shares:
+        assert share.past[gone] is None
+        expected = history.shares[1, -1, history.codes.index(share.code)]
+        assert share.past[-1] == pytest.approx(expected, abs=1e-5)
+        assert (share.mean, share.q95) == (0.05, 0.1)
+    assert len(country.shares) == 20
+
+
+def test_days_before_the_store_begins_are_not_shown(
+    settings: Settings, streams: tuple[str, ...]
+) -> None:
+    past = past_of(settings, day_at(10), streams)
+    assert past.days == tuple(day_at(number) for number in range(11))
+    assert len(past.rows(streams[0])) == 11
+
+
+def test_phrases_events_and_evidence_come_in_the_order_of_their_ranks(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    stored(tmp_path, recipe)
+    country = countries_of(settings, tmp_path)[0]
+    assert [each.weight for each in country.brief] == [0.5, 0.25]
+    (event,) = country.events
+    assert (event.code, event.headline, event.occurs) == ("19", 0.3, 0.3)
+    assert [each.words for each in event.who] == ["actor1 number 1", "actor1 number 2"]
+    assert [each.words for each in event.where] == ["region number 1", "region number 2"]
+    assert [each.mentions for each in event.evidence] == [10, 20]
+
+
+def test_control_characters_are_dropped_and_other_text_stays(
+    settings: Settings, recipe: Recipe, tmp_path: Path
+) -> None:
+    stored(tmp_path, recipe, words="a\x00b\x1b[31m<i>\u202e\tc\ufffe", source="x\x07y")
+    country = countries_of(settings, tmp_path)[0]
+    assert country.brief[0].words == "ab[31m<i>\u202e\tc"
+    assert country.events[0].evidence[0].source == "xy"
+
+
+def test_the_latest_day_in_brief_is_its_descriptor(
+    settings: Settings, streams: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    country = past_countries(settings, past_of(settings, ORIGIN, streams))[0]
+    world = measured(tmp_path_factory)
+    assert 3 <= len(country.latest) <= 10
+    assert sum(each.weight for each in country.latest) == pytest.approx(1, abs=1e-3)
+    codes = set(world.cloud(streams[0], 70).code.values())
+    assert {each.code for each in country.latest} <= codes
+
+
+def test_without_measures_the_days_largest_roots_stand_for_it(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    settings = copied_store(tmp_path_factory, tmp_path)
+    origin = read_status(settings).last_day
+    assert origin is not None
+    past = past_of(settings, origin, None)
+    country = past_countries(settings, past)[0]
+    counts = past.counts(country.stream)
+    assert country.stream == "KE"  # the largest
+    assert country.latest
+    for phrase in country.latest:
+        reports = counts[past.history.codes.index(phrase.code)]
+        assert f"({reports} report" in phrase.words
+    assert country.probabilities == [] and country.fan is None and country.brief == []
+    known = [value for value in country.shares[0].past if value is not None]
+    assert country.shares[0].q50 == pytest.approx(np.median(known), abs=1e-4)
+
+
+def test_the_forecast_about_most_streams_is_taken_then_the_last_issued(
+    settings: Settings, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    large = stored(tmp_path, recipe_at(ORIGIN, streams))
+    stored(tmp_path, recipe_at(ORIGIN, streams[:1], seed=5))
+    stored(tmp_path, recipe_at(ORIGIN, streams, horizon=2, seed=6))
+    assert open_shelf(tmp_path).at(ORIGIN) == large.manifest
+    later = stored(tmp_path, recipe_at(ORIGIN, streams, seed=7))
+    found = open_shelf(tmp_path).at(ORIGIN)
+    assert found is not None
+    assert found.issued_at == max(later.manifest.issued_at, large.manifest.issued_at)
+
+
+def test_a_damaged_forecast_is_passed_over_and_told(
+    streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    broken = stored(tmp_path, recipe_at(day_at(60), streams))
+    stored(tmp_path, recipe_at(ORIGIN, streams))
+    (broken.folder / "forecast.json").write_text("{}")
+    shelf = open_shelf(tmp_path)
+    assert shelf.newest(ORIGIN) == ORIGIN
+    assert len(shelf.manifests) == 1
+    assert str(broken.folder) in shelf.problems[0]
+
+
+def test_column_names_are_those_of_the_tables() -> None:
+    assert tuple(gather.ARGUMENTS) == forecast_tables.ARGUMENTS
+    assert gather.QUANTILES == forecast_tables.QUANTILES
+    assert forecast_tables.OF_FUTURES in gather.NOT_MEMBERS
+
+
+def test_a_report_needs_no_torch() -> None:
+    asked = "import sys, gdelphi.report.make; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_number_of_past_days_is_a_setting(settings: Settings, streams: tuple[str, ...]) -> None:
+    shorter = changed(settings, "report", past_days=7)
+    past = past_of(shorter, day_at(DAYS - 1), streams)
+    assert len(past.days) == 7
+    standing = past.standing(streams[0], "01")
+    assert standing is not None and standing.days == 60 - 2  # two days are missing

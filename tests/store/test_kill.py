@@ -1,0 +1,130 @@
+"""An ingestion that is killed anywhere, and started again, ends like an undisturbed one."""
+
+import random
+import subprocess
+import sys
+import time
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gdelphi.gdelt.layouts import BACKFILE, QUARTER
+from gdelphi.store.ingest import ingest
+from helpers.archives import ArchiveMaker, content_of, event_lines, settings_for
+from helpers.faulty_server import FaultyServer
+
+KILLS = 14
+# Small batches, so that there are many moments between and inside transactions to be killed at.
+DRIVER = """
+import sys
+from gdelphi.store import prepare
+prepare.BATCH_FILES = 3
+from gdelphi.app.cli import main
+print("ready", flush=True)
+main()
+"""
+
+
+def make_archive(folder: Path, version: int) -> ArchiveMaker:
+    """Files that share ids and hold bad lines; another version has other rows in some of them."""
+    maker = ArchiveMaker(folder)
+    start = date(2014, 1, 1)
+    for number in range(24):
+        day = start + timedelta(days=number)
+        rows = 200 - 10 * version if number % 4 == 0 else 200
+        ids = range(1000 * number + 1000, 1000 * number + 1000 + rows)
+        shared = range(number, number + 5 - version)
+        lines = event_lines([*shared, *ids], day, NumMentions=number)
+        maker.day(day, [*lines, "broken"] if number % 5 == 0 else lines)
+    for month in (3, 4):
+        day = date(2012, month, 7)
+        ids = range(90_000 + 1000 * month, 90_300 + 1000 * month)
+        maker.month(day, event_lines([*range(10), *ids], day, BACKFILE))
+    for slot in range(8):
+        moment = datetime(2014, 1, 20) + timedelta(minutes=15 * slot)
+        ids = range(99_000 + 100 * slot, 99_100 + 100 * slot)
+        maker.quarter(moment, event_lines(ids, moment.date(), QUARTER))
+    maker.write_lists()
+    return maker
+
+
+def run_and_kill(arguments: list[str], rng: random.Random) -> bool:
+    """Start an ingestion and kill it after a while; True if it had ended by then."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, "ingest", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    with process, process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(rng.uniform(0, 0.6))
+        ended = process.poll() is not None
+        process.kill()
+    return ended
+
+
+def kill_until_done(arguments: list[str], rng: random.Random, kills: int) -> int:
+    """Kill that many times, or until a run gets through; returns how often a kill struck."""
+    struck = 0
+    for _ in range(kills):
+        if run_and_kill(arguments, rng):
+            break
+        struck += 1
+    return struck
+
+
+def test_killed_at_many_moments_it_ends_in_the_same_content(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    maker = make_archive(tmp_path / "archive", version=0)
+    store = tmp_path / "killed" / "s.duckdb"
+    since = ["--since", "2012-01-01", "--archive", str(maker.folder), "--store", str(store)]
+    struck = kill_until_done(since, rng, KILLS // 2)
+    make_archive(tmp_path / "archive", version=1)  # some files change at the source meanwhile
+    struck += kill_until_done(since, rng, KILLS // 2)
+    assert struck >= 5, "too few kills struck to show anything"
+
+    killed = settings_for(store, maker.folder)
+    final = subprocess.run(
+        [sys.executable, "-c", DRIVER, "ingest", *since], capture_output=True, check=True
+    )
+    assert b"rows" in final.stdout
+    calm = settings_for(tmp_path / "calm" / "s.duckdb", maker.folder)
+    ingest(calm)
+    assert content_of(killed) == content_of(calm)
+    left = [path.name for path in store.parent.iterdir()]
+    assert left == ["s.duckdb"], "work folders and logs of killed runs are gone"
+
+
+def test_killed_while_fetching_it_goes_on_from_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(5)
+    maker = make_archive(tmp_path / "archive", version=0)
+    store = tmp_path / "killed" / "s.duckdb"
+    monkeypatch.setenv("GDELPHI_INGEST_DOWNLOADS", str(store.parent / "d"))
+    with FaultyServer(maker.folder) as server:
+        arguments = ["--since", "2012-01-01", "--archive", server.url, "--store", str(store)]
+        kill_until_done(arguments, rng, 4)
+        killed = settings_for(store, server.url)
+        ingest(killed)
+        calm = settings_for(tmp_path / "calm" / "s.duckdb", server.url)
+        ingest(calm)
+    assert content_of(killed) == content_of(calm)
+
+
+def test_two_ingestions_at_once_take_turns_and_end_alike(tmp_path: Path) -> None:
+    maker = make_archive(tmp_path / "archive", version=0)
+    store = tmp_path / "both" / "s.duckdb"
+    arguments = ["--since", "2012-01-01", "--archive", str(maker.folder), "--store", str(store)]
+    command = [sys.executable, "-c", DRIVER, "ingest", *arguments, "--wait", "120"]
+    first, second = (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+    )
+    for process in (first, second):
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors.decode()
+    calm = settings_for(tmp_path / "calm" / "s.duckdb", maker.folder)
+    ingest(calm)
+    assert content_of(settings_for(store, maker.folder)) == content_of(calm)

@@ -1,0 +1,199 @@
+"""The corpus: sequences of words say what the descriptors say, and datasets are written whole."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gdelphi.common.errors import TrainingError
+from gdelphi.common.settings import Settings
+from gdelphi.measures.grammar import parse
+from gdelphi.text.compact import (
+    SPECIAL,
+    actor_word,
+    read_day,
+    weight_word,
+)
+from gdelphi.text.corpus import (
+    IGNORED,
+    Corpus,
+    learn_words,
+)
+from gdelphi.text.dataset import write_dataset
+from gdelphi.text.forecaster_task import TextData
+from gdelphi.text.probabilities import events_of
+from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
+from helpers.text_world import ground, settings
+
+__all__ = ["ground", "settings"]
+
+DAY = 40
+
+
+@pytest.fixture(scope="module")
+def corpus(ground: TextData) -> Corpus:
+    vocabulary = learn_words(ground.said, 79, context=10, fewest=1, most=5000)
+    return Corpus(ground.said, vocabulary, context=10, whole_days=3)
+
+
+def sentences(corpus: Corpus, stream: int, target: int) -> list[Counter[str]]:
+    """The words at each position of a context."""
+    plain = np.zeros((1, corpus.context), dtype=np.int64)
+    source = corpus.source(np.array([stream]), np.array([target]), plain)
+    found: list[Counter[str]] = [Counter() for _ in range(source.mask.shape[1])]
+    for word, place in zip(source.words.tolist(), source.places.tolist(), strict=True):
+        found[place][corpus.vocabulary.words[word]] += 1
+    return found
+
+
+def test_the_text_of_a_day_is_its_descriptor(ground: TextData) -> None:
+    pack, said = ground.pack, ground.said
+    for stream in range(len(pack.facts.streams)):
+        phrases, measure = pack.atom_phrases(DAY, stream), pack.atoms(DAY, stream)
+        text = read_day(said.text(DAY, stream), said.homes[stream])
+        assert [(each.actor1, each.code, each.actor2) for each in text.phrases] == list(
+            zip(*phrases, strict=True)
+        )
+        written = [weight_word(weight) for weight in measure.weights]
+        assert said.text(DAY, stream)[4::4] == written
+
+
+def test_a_missing_day_is_a_word(ground: TextData) -> None:
+    assert ground.said.text(20, 0) == ["?"]
+
+
+def test_the_context_has_a_position_for_each_old_day_and_each_new_phrase(corpus: Corpus) -> None:
+    for stream in range(4):
+        found = sentences(corpus, stream, DAY)
+        sizes = [len(corpus.pack.atoms(day, stream).weights) for day in range(DAY - 3, DAY)]
+        assert len(found) == 1 + corpus.context + sum(sizes)
+        assert found[0] == Counter([f"@{corpus.pack.facts.streams[stream]}", "Sat"])
+        heads = [each for each in found if any(word[0] == "v" for word in each)]
+        ages = [word for each in heads for word in each if word[0] == "d"]
+        assert ages == [f"d{age}" for age in range(10, 0, -1)]
+        last = corpus.pack.atom_phrases(DAY - 1, stream)
+        home = corpus.said.homes[stream]
+        if last.code:
+            assert found[-1][last.code[-1]] and found[-1][actor_word(last.actor1[-1], home)]
+            assert found[-1]["d1"] and found[-1][">" + actor_word(last.actor2[-1], home)]
+
+
+def test_a_batch_is_what_its_members_are(corpus: Corpus) -> None:
+    streams, targets = np.array([0, 3, 1]), np.array([DAY, 30, 70])
+    plain = np.zeros((3, corpus.context), dtype=np.int64)
+    batch = corpus.source(streams, targets, plain)
+    size = batch.mask.shape[1]
+    for row in range(3):
+        one = corpus.source(streams[row : row + 1], targets[row : row + 1], plain[:1])
+        mine = batch.places // size == row
+        key = sorted(zip(batch.places[mine] % size, batch.words[mine], batch.weights[mine],
+                         strict=True))  # fmt: skip
+        assert key == sorted(zip(one.places, one.words, one.weights, strict=True))
+        assert batch.mask[row].sum() == one.mask.sum()
+
+
+def test_labels_are_the_text_and_its_end(corpus: Corpus) -> None:
+    streams, targets = np.arange(4), np.full(4, DAY)
+    labels = corpus.labels(streams, targets, np.zeros(4, dtype=np.int64))
+    for stream, row in enumerate(labels):
+        words = corpus.vocabulary.read(number for number in row.tolist() if number != IGNORED)
+        assert words == [*corpus.said.text(DAY, stream), "</s>"]
+
+
+def test_shares_that_descriptors_name(corpus: Corpus) -> None:
+    places = dict(events_of("root"))
+    named = corpus.said.named(places, 20, range(corpus.pack.facts.days))
+    text = read_day(corpus.said.text(DAY, 0), corpus.said.homes[0])
+    wanted = np.zeros(20)
+    for phrase in text.phrases:
+        wanted[places[phrase.code]] += phrase.weight
+    np.testing.assert_allclose(named[0, DAY], wanted)
+    assert not named[:, 20].any()
+
+
+def test_rare_words_are_said_more_plainly(ground: TextData) -> None:
+    few = learn_words(ground.said, 79, context=10, fewest=40, most=5000)
+    corpus = Corpus(ground.said, few, context=10, whole_days=3)
+    assert len(few) < 400
+    unknown = few.number["<unk>"]
+    assert (corpus.words == unknown).mean() < 0.05
+    known = Corpus(ground.said, learn_words(ground.said, 79, context=10, fewest=1, most=9999),
+                   context=10, whole_days=3)  # fmt: skip
+    assert not (known.words == known.vocabulary.number["<unk>"]).any()
+
+
+# --- vocabulary -----------------------------------------------------------------------------------
+
+
+def test_a_vocabulary_is_saved_and_read(tmp_path: Path) -> None:
+    made = learn_vocabulary(Counter({"b": 3, "a": 3, "rare": 1}), (*SPECIAL, "x"), fewest=2, most=6)
+    assert made.words == (*SPECIAL, "x", "a", "b")
+    made.save(tmp_path)
+    read = Vocabulary.load(tmp_path)
+    assert read.words == made.words
+    assert read.read(read.numbers(["a", "strange", "x"])) == ["a", "<unk>", "x"]
+
+
+def test_a_vocabulary_that_is_not_there_or_damaged(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="gdelphi text train"):
+        Vocabulary.load(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(TrainingError, match="cannot be read"):
+        Vocabulary.load(tmp_path)
+
+
+# --- datasets -------------------------------------------------------------------------------------
+
+
+def test_a_dataset_holds_sequences_of_texts(ground: TextData, tmp_path: Path) -> None:
+    seen: list[int] = []
+    made = write_dataset(
+        ground, tmp_path / "a.parquet", 520, on_written=lambda done, _: seen.append(done)
+    )
+    rows = pq.read_table(made.path).to_pylist()
+    assert seen == [500, 520] and len(rows) == made.sequences == 520
+    assert made.descriptors == 520 * 11 and made.peak_bytes > 0
+    drawn = list(ground.sequences.draw(520))
+    for row, place in list(zip(rows, drawn, strict=True))[::100]:
+        assert row["stream"] == ground.pack.facts.streams[place.stream]
+        assert row["target_day"] == ground.sequences.day(place.target)
+        said = [
+            " ".join(ground.said.text(day, place.stream, variant))
+            for day, variant in zip(
+                range(place.target - 10, place.target + 1), place.variants, strict=True
+            )
+        ]
+        assert [*row["context"], row["target"]] == said
+    phrases = sum(
+        len(read_day(text.split(), "").phrases)
+        for row in rows
+        for text in (*row["context"], row["target"])
+        if text != "?"
+    )
+    assert phrases == made.phrases
+    again = write_dataset(ground, tmp_path / "b.parquet", 520)
+    assert again.path.read_bytes() == made.path.read_bytes()
+
+
+def test_a_dataset_in_english_is_read_by_the_grammar(ground: TextData, tmp_path: Path) -> None:
+    made = write_dataset(ground, tmp_path / "a.parquet", 5, form="english")
+    lines = [
+        line
+        for row in pq.read_table(made.path).to_pylist()
+        for line in row["target"].split("; ")
+        if line
+    ]
+    assert lines and all(parse(line.rpartition(" (")[0]) for line in lines)
+
+
+def test_no_days_to_learn_from_is_an_error(settings: Settings, ground: TextData) -> None:
+    class Nothing:
+        splits = ground.sequences.splits
+
+        def targets(self, part: str) -> list[int]:
+            return []
+
+    with pytest.raises(TrainingError, match="no day of train"):
+        ground._replace(sequences=Nothing()).targets("train")  # type: ignore[arg-type]

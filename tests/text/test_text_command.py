@@ -1,0 +1,112 @@
+"""The commands of words, and the text forecaster among those that are judged."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from gdelphi.app.cli_text import app
+from gdelphi.common.errors import ForecastError, GdelphiError
+from gdelphi.common.settings import Settings
+from gdelphi.forecast.predictor import Predictor
+from gdelphi.judge.backtest import BacktestRequest, backtest
+from gdelphi.judge.day import BacktestOptions
+from gdelphi.text.train import TextTrained
+from helpers.forecast_world import desk as _desk
+from helpers.measured_world import day_at
+from helpers.text_world import ground, settings, trained
+from helpers.training_world import variables
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+__all__ = ["ground", "settings", "trained"]
+desk = _desk
+
+
+def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Result:
+    for name, value in variables(settings).items():
+        monkeypatch.setenv(name, value)
+    for name, value in settings.text.model_dump(exclude={"pretrained"}).items():
+        monkeypatch.setenv(f"GDELPHI_TEXT_{name.upper()}", str(value))
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_data_writes_and_says_what_it_cost(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    out = tmp_path / "d.parquet"
+    result = run(settings, monkeypatch, "data", "--number", 30, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(out).num_rows == 30
+    for word in ("sequences", "size", "time", "memory"):
+        assert word in result.stdout
+    again = run(settings, monkeypatch, "data", "--number", 3, "--out", out, "--json")
+    assert json.loads(again.stdout)["sequences"] == 3
+
+
+def test_train_and_forecast(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    out = tmp_path / "m"
+    result = run(settings, monkeypatch, "train", "--steps", 5, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "all steps done" in result.stdout and (out / "model.safetensors").exists()
+    said = run(
+        settings, monkeypatch, "forecast", "--model", out, "--futures", 3, "--streams", "KE",
+        "--origin", day_at(70),
+    )  # fmt: skip
+    assert said.exit_code == 0, said.output
+    for word in ("Kenya on 2021-03-16", "likeliest", "future 3", "groups of words that are none"):
+        assert word in said.stdout
+    asked = run(settings, monkeypatch, "forecast", "--model", out, "--futures", 2, "--json")
+    found = json.loads(asked.stdout)
+    assert len(found["streams"]) == 4 and len(found["streams"][0]["written"]) == 2
+
+
+def test_errors_say_what_is_wrong(
+    settings: Settings, trained: TextTrained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unknown = run(
+        settings, monkeypatch, "forecast", "--model", trained.folder, "--streams", "XX"
+    ).exception
+    assert isinstance(unknown, ForecastError) and "does not know XX" in str(unknown)
+    missing = run(settings, monkeypatch, "forecast", "--model", tmp_path / "no").exception
+    assert isinstance(missing, GdelphiError) and "gdelphi text train" in str(missing)
+
+
+def test_the_text_forecaster_is_judged_beside_the_others(
+    desk: Predictor, trained: TextTrained, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(desk.folder, tmp_path / "model"))
+    asked = BacktestOptions(futures=8, text=True, text_model=trained.folder)
+    request = BacktestRequest(
+        model, tmp_path / "out", day_at(75), day_at(76), asked=asked, allow_fitted=True,
+        processes=1,
+    )  # fmt: skip
+    summary = backtest(desk.settings, request)
+    names = {line["forecaster"] for line in summary["scores"]}
+    assert {"text", "combined", "stack", "direct"} <= names
+    (published,) = model.glob("published-root-text-*.json")
+    members = json.loads(published.read_text())["members"]
+    assert members[-1] == "text"
+    futures = {line["ensemble"]: line for line in summary["futures"]}
+    assert futures["text"]["energy"] > 0 and futures["text"]["rouge"]["rouge1"] > 0
+    assert "text brief" in futures
+    assert "text train" in summary["origin"]["fitted"]
+
+
+def test_a_desk_with_and_without_text_keep_apart_what_they_publish(
+    desk: Predictor, trained: TextTrained, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(desk.folder, tmp_path / "model"))
+    with_text = Predictor(desk.settings, model, number=8, text=trained.folder)
+    with pytest.raises(ForecastError, match="gdelphi calibrate"):
+        with_text.publisher("root")
+    fitted = with_text.calibrate("root")
+    assert [each.name for each in fitted.combined.members][-1] == "text"
+    plain = Predictor(desk.settings, model, number=8)
+    assert "text" not in [each.name for each in plain.publisher("root").combined.members]
+    assert with_text.path("root", 2) == plain.path("root", 2)
