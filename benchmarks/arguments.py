@@ -88,13 +88,13 @@ def main() -> None:
     began = perf_counter()
     history, splits = prepared(settings, given.streams)
     read = perf_counter()
-    forecasters = fit_forecasters(history, days_between(*splits.tuning), levels)
+    forecasters = fit_forecasters(history, days_between(*splits.validation_b), levels)
     fitted = perf_counter()
     test = days_between(*splits.test)[-given.days if given.days else None :]
     judged = judge(history, forecasters, test, levels)
     known = max((len(set(each.day.tolist())) for each in judged), default=0)
     print(
-        f"{len(history.streams)} streams; fitted on {' to '.join(map(str, splits.tuning))}; ",
+        f"{len(history.streams)} streams; fitted on {' to '.join(map(str, splits.validation_b))}; ",
         end="",
     )
     print(f"{known} test days, {test[0]} to {test[-1]}\n")

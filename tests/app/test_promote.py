@@ -113,7 +113,7 @@ def test_both_are_asked_for_the_same_days_and_equals_are_equal(
     here: Settings, model: Path, desk: Predictor
 ) -> None:
     compared = compare(here, Predictor(here, model), desk.folder)
-    days = desk.target_days("tuning")
+    days = desk.target_days("validation_b")
     assert (compared.since, compared.until, compared.days) == (days[0], days[-1], len(days))
     assert compared.streams == len(desk.streams)
     for ours, theirs in compared.targets.values():
@@ -123,12 +123,12 @@ def test_both_are_asked_for_the_same_days_and_equals_are_equal(
 def test_days_that_the_incumbent_was_stopped_on_are_left_out(
     here: Settings, model: Path, tmp_path: Path
 ) -> None:
-    days = Predictor(here, model).target_days("tuning")
+    days = Predictor(here, model).target_days("validation_b")
     seen = Path(shutil.copytree(model, tmp_path / "seen"))
-    _edit(seen, "choice", ["2021-01-04", days[1].isoformat()])
+    _edit(seen, "validation_a", ["2021-01-04", days[1].isoformat()])
     compared = compare(here, Predictor(here, model), seen)
     assert compared.since == days[2] and compared.days == len(days) - 2
-    _edit(seen, "choice", ["2021-01-04", days[-2].isoformat()])
+    _edit(seen, "validation_a", ["2021-01-04", days[-2].isoformat()])
     with pytest.raises(PromotionError, match=r"1 days that neither was trained on.*--force"):
         compare(here, Predictor(here, model), seen)
 

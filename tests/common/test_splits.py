@@ -39,17 +39,17 @@ def hundred_days(**given: Any) -> dict[str, tuple[int, int]]:
 def test_by_default_six_tenths_are_for_training_and_weeks_are_left_out_between() -> None:
     assert hundred_days() == {
         "train": (0, 59),
-        "choice": (67, 69),
-        "tuning": (77, 79),
+        "validation_a": (67, 69),
+        "validation_b": (77, 79),
         "test": (87, 99),
     }
 
 
 def test_without_embargo_parts_follow_each_other() -> None:
-    assert hundred_days(train=0.5, choice=0.25, tuning=0.125, embargo_days=0) == {
+    assert hundred_days(train=0.5, validation_a=0.25, validation_b=0.125, embargo_days=0) == {
         "train": (0, 49),
-        "choice": (50, 74),
-        "tuning": (75, 87),  # half of a day is rounded to the even number
+        "validation_a": (50, 74),
+        "validation_b": (75, 87),  # half of a day is rounded to the even number
         "test": (88, 99),
     }
 
@@ -57,15 +57,15 @@ def test_without_embargo_parts_follow_each_other() -> None:
 def test_dates_go_before_shares() -> None:
     assert hundred_days(train_until=day_number(39), embargo_days=2) == {
         "train": (0, 39),
-        "choice": (42, 69),
-        "tuning": (72, 79),
+        "validation_a": (42, 69),
+        "validation_b": (72, 79),
         "test": (82, 99),
     }
-    dates = {"choice_until": day_number(64), "tuning_until": day_number(94)}
+    dates = {"validation_a_until": day_number(64), "validation_b_until": day_number(94)}
     assert hundred_days(**dates, embargo_days=1) == {
         "train": (0, 59),
-        "choice": (61, 64),
-        "tuning": (66, 94),
+        "validation_a": (61, 64),
+        "validation_b": (66, 94),
         "test": (96, 99),
     }
 
@@ -77,9 +77,9 @@ def test_every_day_has_its_part_or_none() -> None:
         None,
         *["train"] * 60,
         *[None] * 3,
-        *["choice"] * 7,
+        *["validation_a"] * 7,
         *[None] * 3,
-        *["tuning"] * 7,
+        *["validation_b"] * 7,
         *[None] * 3,
         *["test"] * 17,
         None,
@@ -95,8 +95,10 @@ def test_every_day_has_its_part_or_none() -> None:
 def test_parts_are_in_order_and_apart_or_there_are_none(
     days: int, shares: tuple[float, float, float], embargo: int
 ) -> None:
-    train, choice, tuning = shares
-    given = SplitSettings(train=train, choice=choice, tuning=tuning, embargo_days=embargo)
+    train, validation_a, validation_b = shares
+    given = SplitSettings(
+        train=train, validation_a=validation_a, validation_b=validation_b, embargo_days=embargo
+    )
     try:
         found = numbers_of(split_days(FIRST, day_number(days - 1), given))
     except ConfigError:
@@ -112,8 +114,10 @@ def test_parts_are_in_order_and_apart_or_there_are_none(
 
 def test_shares_that_leave_nothing_to_test_are_refused() -> None:
     with pytest.raises(ConfigError, match="take 1 of the days; nothing is left to test"):
-        hundred_days(train=0.5, choice=0.25, tuning=0.25)
-    dated = hundred_days(train=0.5, choice=0.25, tuning=0.25, tuning_until=day_number(90))
+        hundred_days(train=0.5, validation_a=0.25, validation_b=0.25)
+    dated = hundred_days(
+        train=0.5, validation_a=0.25, validation_b=0.25, validation_b_until=day_number(90)
+    )
     assert dated["test"] == (98, 99)
 
 
@@ -121,12 +125,12 @@ def test_shares_that_leave_nothing_to_test_are_refused() -> None:
     ("given", "part"),
     [
         ({"train_until": FIRST - timedelta(days=1)}, "train"),
-        ({"train_until": day_number(63)}, "choice"),  # choice would begin on day 71, after 69
-        ({"choice_until": day_number(66)}, "choice"),
-        ({"choice_until": day_number(72)}, "tuning"),
-        ({"tuning_until": LAST}, "test"),
-        ({"train_until": LAST + timedelta(days=5)}, "choice"),
-        ({"embargo_days": 10}, "choice"),
+        ({"train_until": day_number(63)}, "validation_a"),  # it would begin on day 71, after 69
+        ({"validation_a_until": day_number(66)}, "validation_a"),
+        ({"validation_a_until": day_number(72)}, "validation_b"),
+        ({"validation_b_until": LAST}, "test"),
+        ({"train_until": LAST + timedelta(days=5)}, "validation_a"),
+        ({"embargo_days": 10}, "validation_a"),
     ],
 )
 def test_a_part_without_days_is_named_with_a_remedy(given: dict[str, Any], part: str) -> None:
@@ -145,6 +149,6 @@ def test_days_the_wrong_way_round_cannot_be_split() -> None:
 
 def test_a_part_of_one_day_is_enough() -> None:
     splits = split_days(FIRST, day_number(3), SplitSettings(
-        train=0.25, choice=0.25, tuning=0.25, embargo_days=0
+        train=0.25, validation_a=0.25, validation_b=0.25, embargo_days=0
     ))  # fmt: skip
     assert [splits.part(day_number(number)) for number in range(4)] == list(PARTS)

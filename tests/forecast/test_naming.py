@@ -246,7 +246,7 @@ def test_the_naming_whose_words_came_true_most_is_kept(
     assert 0 < found.scores["origin"].mean < 1 and found.scores["origin"].renamed == 0
     assert found.scores["nearest"].unreadable == 0 < found.scores["nearest"].renamed
     assert found.days == 2 and 2 <= found.texts <= 2 * len(desk.streams)
-    tuning = [day.isoformat() for day in own.target_days("tuning")]
+    tuning = [day.isoformat() for day in own.target_days("validation_b")]
     assert tuning[0] <= found.since <= found.until <= tuning[-1], "test days choose nothing"
     assert steps[-1] == "comparing names of futures, day 2 of 2"
     assert (model / NAMER_FOLDER).exists() == (found.by == "namer")

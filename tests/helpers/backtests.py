@@ -32,7 +32,9 @@ ASKED = BacktestOptions(futures=6)
 def pinned(settings: Settings) -> Settings:
     """The splits as dates, so that they stay when days are taken away."""
     splits = split_days(day_at(0), LAST, settings.split)
-    ends = {f"{part}_until": splits.days(part)[1] for part in ("train", "choice", "tuning")}
+    ends = {
+        f"{part}_until": splits.days(part)[1] for part in ("train", "validation_a", "validation_b")
+    }
     return changed(settings, "split", **ends)
 
 

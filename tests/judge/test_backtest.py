@@ -143,8 +143,8 @@ def test_settings_that_came_later_do_not_hide_what_was_fitted(
         pinned,
         "split",
         train_until=day_at(30),
-        choice_until=day_at(36),
-        tuning_until=day_at(44),
+        validation_a_until=day_at(36),
+        validation_b_until=day_at(44),
     )
     desk = Predictor(moved, model, number=6)
     assert desk.sequences.splits.test[0] < day_at(50)
@@ -331,7 +331,7 @@ def test_the_command_judges_and_prints(
 ) -> None:
     for name, value in variables(pinned).items():
         monkeypatch.setenv(name, value)
-    for part in ("train", "choice", "tuning"):
+    for part in ("train", "validation_a", "validation_b"):
         end = getattr(pinned.split, f"{part}_until")
         monkeypatch.setenv(f"GDELPHI_SPLIT_{part.upper()}_UNTIL", str(end))
     out = tmp_path / "out"

@@ -67,7 +67,7 @@ def test_a_fit_learns_from_validation_b_and_the_days_known_by_then(
     found = schedule.publisher(desk, "root", LAST)
     days = BacktestFolder(refitted).days()
     before, tuning = desk.calibration_days("root")
-    first, last = desk.sequences.splits.test[0], desk.sequences.splits.tuning[1]
+    first, last = desk.sequences.splits.test[0], desk.sequences.splits.validation_b[1]
     between = [last + timedelta(days=1 + number) for number in range((first - last).days - 1)]
     tuning = [*tuning, *between, *(day for day in days if day < start)]
     assert found.fitted == (before[0], tuning[-1])

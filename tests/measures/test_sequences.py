@@ -22,7 +22,7 @@ from helpers.measured_world import DAYS, GONE, Measured, changed, day_at, measur
 
 CONTEXT = 5
 # Parts of the 80 days with two days of embargo: 0 to 47, 50 to 55, 58 to 63, 66 to 79.
-PARTS = {"train": (0, 47), "choice": (50, 55), "tuning": (58, 63), "test": (66, 79)}
+PARTS = {"train": (0, 47), "validation_a": (50, 55), "validation_b": (58, 63), "test": (66, 79)}
 
 
 @pytest.fixture(scope="module", params=["slots", "sentence"])
@@ -48,7 +48,7 @@ def days_of(sequence: DaySequence) -> list[date]:
 
 
 def test_targets_lie_in_their_part_with_a_context_before_them(sequences: Sequences) -> None:
-    for part in ("train", "choice", "tuning", "test"):
+    for part in ("train", "validation_a", "validation_b", "test"):
         first, last = PARTS[part]
         assert sequences.splits.days(part) == (day_at(first), day_at(last))
         expected = [number for number in range(max(first, CONTEXT), last + 1) if number not in GONE]
@@ -58,13 +58,13 @@ def test_targets_lie_in_their_part_with_a_context_before_them(sequences: Sequenc
 def test_days_of_the_embargo_are_no_targets_of_any_part(sequences: Sequences) -> None:
     given = {
         number
-        for part in ("train", "choice", "tuning", "test")
+        for part in ("train", "validation_a", "validation_b", "test")
         for number in sequences.targets(part).tolist()
     }
     left_out = set(range(CONTEXT, DAYS)) - given
     assert left_out == {48, 49, 56, 57, 64, 65, *GONE}
     assert sequences.plain(0, 48).part is None
-    assert sequences.plain(0, 50).part == "choice"
+    assert sequences.plain(0, 50).part == "validation_a"
 
 
 def test_the_length_counts_all_known_days_that_have_a_context(sequences: Sequences) -> None:
@@ -75,8 +75,10 @@ def test_the_length_counts_all_known_days_that_have_a_context(sequences: Sequenc
 
 
 def test_the_default_is_50_consecutive_days_and_a_target(world: Measured) -> None:
-    settings = changed(world.settings, "split", train_until=day_at(68), choice_until=day_at(70),
-                       tuning_until=day_at(74), embargo_days=0)  # fmt: skip
+    settings = changed(
+        world.settings, "split", train_until=day_at(68), validation_a_until=day_at(70),
+        validation_b_until=day_at(74), embargo_days=0,
+    )  # fmt: skip
     sequences = Sequences(world.pack, settings)
     assert sequences.targets("train").tolist() == [
         number for number in range(50, 69) if number not in GONE
@@ -240,5 +242,5 @@ def test_too_few_days_for_a_context_are_refused_with_what_to_do(world: Measured)
 
 
 def test_too_few_days_for_the_parts_are_refused_with_what_to_do(world: Measured) -> None:
-    with pytest.raises(ConfigError, match=r"no day is left for choice.*split\.embargo_days"):
+    with pytest.raises(ConfigError, match=r"no day is left for validation_a.*split\.embargo_days"):
         Sequences(world.pack, changed(world.settings, "split", embargo_days=30))

@@ -95,7 +95,7 @@ def test_nothing_is_pickled(trained: Trained) -> None:
         ("train", {"width": 12}, "train.width is 8 there and 12 now"),
         ("train", {"steps": 20}, "train.steps is 10 there and 20 now"),
         ("sequences", {"memory_days": 31}, "sequences.memory_days is 30 there and 31 now"),
-        ("split", {"choice": 0.12}, "split.choice is 2021-02-23, 2021-02-28 there and 2021-02-23,"),
+        ("split", {"validation_a": 0.12}, "validation_a is 2021-02-23, 2021-02-28 there and"),
     ],
 )  # fmt: skip
 def test_a_run_of_another_origin_is_refused(

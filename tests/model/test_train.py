@@ -60,7 +60,7 @@ def test_training_gets_better_than_untrained(undisturbed: Trained, ground: Train
 def test_what_is_kept_scores_as_it_was_said_to(undisturbed: Trained, ground: TrainingData) -> None:
     kept = load_checkpoint(undisturbed.folder)
     maker = ground.maker(torch.device("cpu"))
-    found = run_module.evaluate(kept.model, maker, ground.outlook, ground.choice)
+    found = run_module.evaluate(kept.model, maker, ground.outlook, ground.validation_a)
     assert found.score == pytest.approx(undisturbed.score, abs=1e-9)
 
 
@@ -68,9 +68,9 @@ def test_no_training_target_lies_after_the_last_training_day(ground: TrainingDat
     run = TrainingRun(ground, accelerator_for(ground.settings.train))
     splits = ground.sequences.splits
     ends = np.concatenate([run.batch(step).ends for step in range(200)])
-    assert day_at(int(ends.max()) + 1) <= splits.train[1] < splits.choice[0]
+    assert day_at(int(ends.max()) + 1) <= splits.train[1] < splits.validation_a[0]
     assert set(ends) == set(ground.ends)
-    assert all(day_at(int(target)) >= splits.choice[0] for target in ground.choice)
+    assert all(day_at(int(target)) >= splits.validation_a[0] for target in ground.validation_a)
 
 
 def test_the_learning_rate_rises_and_falls(settings: Settings) -> None:

@@ -49,8 +49,8 @@ class TextPart(StrEnum):
     """Part of the split that targets lie in."""
 
     train = "train"
-    choice = "choice"
-    tuning = "tuning"
+    validation_a = "validation_a"
+    validation_b = "validation_b"
     test = "test"
 
 

@@ -193,14 +193,16 @@ def compare(
         )
     known = set(origin["pack"]["streams"])
     streams = tuple(stream for stream in challenger.streams if stream in known)
-    seen = date.fromisoformat(origin["split"]["choice"][1])
-    days = [day for day in challenger.target_days("tuning") if day > seen]
+    seen = date.fromisoformat(origin["split"]["validation_a"][1])
+    days = [day for day in challenger.target_days("validation_b") if day > seen]
     if not streams or len(days) < BLOCKS:
         raise PromotionError(
             f"the models share {len(streams)} streams and {len(days)} days that neither was "
             "trained on: they cannot be compared. --force puts it in use without a comparison"
         )
-    before = [day for part in ("train", "choice") for day in challenger.target_days(part)][-BEFORE:]
+    before = [day for part in ("train", "validation_a") for day in challenger.target_days(part)][
+        -BEFORE:
+    ]
     on_step(f"asking the model in use for {len(days)} days")
     theirs = _judged(settings, incumbent, streams, before, days)
     on_step(f"asking the challenger for {len(days)} days")
@@ -219,7 +221,7 @@ def _origin(folder: Path) -> dict[str, Any]:
     try:
         text = (folder / "training.json").read_text(encoding="utf-8")
         found: dict[str, Any] = json.loads(text)["origin"]
-        found["space"], found["pack"]["streams"], found["split"]["choice"][1]
+        found["space"], found["pack"]["streams"], found["split"]["validation_a"][1]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise PromotionError(
             f"the model in use, {folder}, cannot be read ({error!r}): bring it back from a copy, "

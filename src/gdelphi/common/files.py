@@ -1,21 +1,81 @@
-"""A folder for one process at a time.
+"""Files that are whole or not there: atomic writes, digests, a folder for one process at a time.
 
-By a lock on the file `.lock` in it, which the system releases when a process dies, whatever killed
-it. Not chosen: a file that is there or not, which a killed process leaves behind.
+A file is written under a hidden name of this process beside its place and then moved there, so a
+reader sees the old file or the new one, and a killed process leaves nothing but `.NAME.PID.part`.
+
+A folder is locked by the file `.lock` in it, which the system releases when a process dies, however
+it died. Not chosen: a file that is there or not, which a killed process leaves behind.
 """
 
 import fcntl
+import hashlib
+import json
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 from gdelphi.common.errors import GdelphiError
+
+DIGEST_LENGTH: Final = 16  # hexadecimal digits that fingerprints are shortened to
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """A path to write a file or a folder at; it takes its place when the block ends without error.
+
+    A folder takes only a place where none is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _remove(part)  # of an earlier process with this number
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write a text file as a whole."""
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json_atomically(path: Path, content: Any, *, indent: int | None = 2) -> None:
+    """Write a JSON file as a whole, with a line break at its end."""
+    write_text_atomically(path, json.dumps(content, indent=indent) + "\n")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """Fingerprint of a text: the first digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def weights_digest(folder: Path) -> str:
+    """Fingerprint of the weights in a model's folder: what was fitted to others does not fit."""
+    return file_digest(folder / "model.safetensors")[:DIGEST_LENGTH]
 
 
 @contextmanager
 def alone(folder: Path, otherwise: GdelphiError | None = None) -> Iterator[None]:
-    """Nobody else is in the folder meanwhile; another who is, is waited for, unless there is an
-    error to raise."""
+    """No other process is in the folder during the block. One that is there already is waited for,
+    or, if an error is given, that is raised."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as lock:
         try:

@@ -158,11 +158,13 @@ class SplitSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     train: float = Field(0.6, gt=0, lt=1, description="share of days for training")
-    choice: float = Field(0.1, gt=0, lt=1, description="share for validation A: early stopping")
-    tuning: float = Field(0.1, gt=0, lt=1, description="share for validation B: calibration")
+    validation_a: float = Field(
+        0.1, gt=0, lt=1, description="share for validation A: early stopping"
+    )
+    validation_b: float = Field(0.1, gt=0, lt=1, description="share for validation B: calibration")
     train_until: date | None = Field(None, description="last day of training, in place of a share")
-    choice_until: date | None = Field(None, description="last day of validation A")
-    tuning_until: date | None = Field(None, description="last day of validation B")
+    validation_a_until: date | None = Field(None, description="last day of validation A")
+    validation_b_until: date | None = Field(None, description="last day of validation B")
     embargo_days: int = Field(7, ge=0, description="days left out between two parts")
 
 

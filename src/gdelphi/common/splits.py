@@ -1,4 +1,4 @@
-"""Splits: which days are for training, for choosing, for tuning and for the final table.
+"""Splits: which days are for training, validation A, validation B and the final table.
 
 A split is by the day that is forecast; what a forecast may look back on reaches across. Days of
 embargo between two parts keep a story that runs for a week from standing on both sides.
@@ -12,8 +12,8 @@ from typing import Final, Literal
 from gdelphi.common.errors import ConfigError
 from gdelphi.common.settings import SplitSettings
 
-SplitPart = Literal["train", "choice", "tuning", "test"]
-PARTS: Final[tuple[SplitPart, ...]] = ("train", "choice", "tuning", "test")
+SplitPart = Literal["train", "validation_a", "validation_b", "test"]
+PARTS: Final[tuple[SplitPart, ...]] = ("train", "validation_a", "validation_b", "test")
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Splits:
     """First and last target day of each part."""
 
     train: tuple[date, date]
-    choice: tuple[date, date]
+    validation_a: tuple[date, date]
     """validation A: early stopping, choice of options"""
-    tuning: tuple[date, date]
+    validation_b: tuple[date, date]
     """validation B: temperature, calibration, combination"""
     test: tuple[date, date]
 
@@ -49,13 +49,13 @@ def training_end(first: date, last: date, settings: SplitSettings) -> date:
 def split_days(first: date, last: date, settings: SplitSettings) -> Splits:
     """Split the days from first to last; dates that are set go before shares."""
     total = (last - first).days + 1
-    shares = list(accumulate((settings.train, settings.choice, settings.tuning)))
-    if not settings.tuning_until and shares[-1] >= 1:
+    shares = list(accumulate((settings.train, settings.validation_a, settings.validation_b)))
+    if not settings.validation_b_until and shares[-1] >= 1:
         raise ConfigError(
-            f"split: train, choice and tuning take {shares[-1]:g} of the days; "
+            f"split: train, validation_a and validation_b take {shares[-1]:g} of the days; "
             "nothing is left to test"
         )
-    given = (settings.train_until, settings.choice_until, settings.tuning_until)
+    given = (settings.train_until, settings.validation_a_until, settings.validation_b_until)
     ends = [
         until or first + timedelta(days=round(total * share) - 1)
         for until, share in zip(given, shares, strict=True)

@@ -92,7 +92,7 @@ def calibrate(
         fitted = desk.calibrate(level)
         choices += [(level, target, choice) for target, choice in fitted.choices.items()]
     on_step("fitting who does what to whom")
-    days = desk.target_days("tuning")
+    days = desk.target_days("validation_b")
     fit(_arguments(desk, days[-1]), days[-FINE_TUNING:]).save(desk.folder / ARGUMENTS_FILE)
     names = choose_names(desk, on_step, namer=namer)
     (desk.folder / CALIBRATED_FILE).write_text(_mark(desk.folder), encoding="utf-8")

@@ -71,7 +71,7 @@ def choose_names(
         desk.names = NameBook(desk.folder, desk.pack, desk.space)
         return None
     book = NameBook(desk.folder, desk.pack, desk.space, namer=tried)
-    tuning = desk.target_days("tuning")
+    tuning = desk.target_days("validation_b")
     chosen_days = spread(tuning, days)
     comparison = Comparison(desk, book)
     for number, day in enumerate(chosen_days, start=1):

@@ -215,11 +215,11 @@ class Predictor:
     ) -> CalibrationDays:
         """Target days that what is published is fitted on. With `until`, also those of the known
         days that lie behind validation B and before it."""
-        tuning = self.target_days("tuning")
-        before = [day for part in ("train", "choice") for day in self.target_days(part)]
+        tuning = self.target_days("validation_b")
+        before = [day for part in ("train", "validation_a") for day in self.target_days(part)]
         before = before[-BEFORE:]
         if until is not None:
-            last = self.sequences.splits.tuning[1]
+            last = self.sequences.splits.validation_b[1]
             tuning += [day for day in known if last < day < until]
         if level != "root":
             tuning = tuning[-FINE_TUNING:]

@@ -177,7 +177,7 @@ def fit_lessons(
     if len(lessons) < BLOCKS:
         raise ForecastError(
             f"{len(lessons)} present days of validation B are too few to fit on: give it more by "
-            "split.tuning or split.tuning_until"
+            "split.validation_b or split.validation_b_until"
         )
     plain = [_only(bar, combination, lesson) for lesson in lessons]
     stack = bar.fit_lessons([*earlier, *plain])

@@ -276,7 +276,7 @@ events the next day of a stream will bring.
 | parameters | {parameters:,} (width {train["width"]}, {train["layers"]} layers) |
 | streams | {len(pack["streams"])}: {", ".join(pack["streams"])} |
 | trained on days | {split["train"][0]} to {split["train"][1]} |
-| chosen on days | {split["choice"][0]} to {split["choice"][1]} (validation A) |
+| chosen on days | {split["validation_a"][0]} to {split["validation_a"][1]} (validation A) |
 | kept step | {record.best_step} of {record.step} |
 | seed | {train["seed"]} |
 | space | {origin["space"]} |

@@ -42,7 +42,7 @@ class TrainingData:
     sequences: Sequences
     ends: IntArray
     """last days of training sequences: the day after each is a training target"""
-    choice: IntArray
+    validation_a: IntArray
     """target days of validation A"""
     finest: VectorArray
     """points of the finest codes, [finest, event dimension]"""
@@ -79,7 +79,9 @@ class TrainingData:
             ),
             "pack": asdict(self.outlook.pack.facts),
             "space": self.space.fingerprint,
-            "split": {part: list(map(str, splits.days(part))) for part in ("train", "choice")},
+            "split": {
+                part: list(map(str, splits.days(part))) for part in ("train", "validation_a")
+            },
             "processes": processes,
         }
 
@@ -100,7 +102,7 @@ def load_training_data(settings: Settings, on_day: OnPacked | None = None) -> Tr
         read_pack_arrays(pack),
         sequences,
         ends=_targets(sequences, "train", settings) - 1,
-        choice=_targets(sequences, "choice", settings),
+        validation_a=_targets(sequences, "validation_a", settings),
         finest=finest_codes(settings, space),
     )
 

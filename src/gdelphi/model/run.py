@@ -174,7 +174,7 @@ class TrainingRun:
             drawing = Drawing(EVALUATED, self.settings.slots, self.settings.spare_atoms)
             imagination = Imagination(self.table, drawing, every=EVALUATED_EVERY)
             said |= evaluate(
-                self.mean, self.maker, self.ground.outlook, self.ground.choice,
+                self.mean, self.maker, self.ground.outlook, self.ground.validation_a,
                 imagination=imagination,
             ).said()  # fmt: skip
         score = self._from_main(said["score"])

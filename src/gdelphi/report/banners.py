@@ -132,7 +132,11 @@ def no_forecast(settings: Settings, status: Status) -> str:
 
 def days_needed(settings: Settings) -> int | None:
     """The fewest days that a model can be trained on; None where dates are set for the split."""
-    if settings.split.train_until or settings.split.choice_until or settings.split.tuning_until:
+    if (
+        settings.split.train_until
+        or settings.split.validation_a_until
+        or settings.split.validation_b_until
+    ):
         return None
     context = settings.sequences.context_days
     return next(

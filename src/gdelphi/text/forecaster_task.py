@@ -60,7 +60,7 @@ class TextData(NamedTuple):
 
     def judged_days(self) -> IntArray:
         """Positions of the days of validation A that a training is judged on."""
-        choice, number = self.targets("choice"), self.settings.text.evaluate_days
+        choice, number = self.targets("validation_a"), self.settings.text.evaluate_days
         return choice[:: max(len(choice) // number, 1)][:number]
 
     def origin(self) -> dict[str, Any]:
@@ -70,7 +70,9 @@ class TextData(NamedTuple):
             "context_days": self.settings.sequences.context_days,
             "pack": asdict(self.pack.facts),
             "space": self.space.fingerprint,
-            "split": {part: list(map(str, splits.days(part))) for part in ("train", "choice")},
+            "split": {
+                part: list(map(str, splits.days(part))) for part in ("train", "validation_a")
+            },
         }
 
 
@@ -137,4 +139,4 @@ class ForecastTask:
         return f"""A text forecaster: from texts of the last {self.corpus.context} days it writes
 the text of the next, in the compact language of `gdelphi.text.compact`. It knows the streams
 {", ".join(facts.streams)}; trained on days {split["train"][0]} to {split["train"][1]}, chosen on
-{split["choice"][0]} to {split["choice"][1]}. The score is nats a day."""
+{split["validation_a"][0]} to {split["validation_a"][1]}. The score is nats a day."""
