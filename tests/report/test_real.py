@@ -8,23 +8,23 @@ from gdelphi.common.settings import Settings
 from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.score import score_forecasts
-from helpers.forecast_world import desk, one_thread, settings
+from helpers.forecast_world import one_thread, predictor, settings
 from helpers.measured_world import DAYS, day_at
 from helpers.report_checks import check, made
 
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_real_forecast_becomes_a_report_and_is_scored(
-    settings: Settings, desk: Predictor, tmp_path: Path
+    settings: Settings, predictor: Predictor, tmp_path: Path
 ) -> None:
     folder = tmp_path / "forecasts"
     for number in (72, 73):
-        request = ForecastRequest(desk.folder, origin=day_at(number), futures=20, out=folder)
+        request = ForecastRequest(predictor.folder, origin=day_at(number), futures=20, out=folder)
         issued = forecast(settings, request).forecast
     score_forecasts(settings, folder, as_of=day_at(DAYS))
-    written = made(settings, folder, model=desk.folder, as_of=day_at(74))
+    written = made(settings, folder, model=predictor.folder, as_of=day_at(74))
     said = check(written.folder)
     report = written.report
     assert report.provenance.forecast == issued.manifest.id

@@ -82,23 +82,23 @@ class Land(NamedTuple):
 
 
 def lands(countries: Sequence[CountryReport]) -> list[Land]:
-    """All countries in the order of drawing: rough outlines first, dots last."""
-    index = {country.iso3: number for number, country in enumerate(countries) if country.iso3}
-    found = []
-    for iso3, outline in outlines().items():
-        number = index.get(iso3)
+    """All countries in the order of drawing: dots last, so that nothing covers them."""
+    numbers = {country.stream: number for number, country in enumerate(countries)}
+    drawn = []
+    for fips, outline in outlines().items():
+        number = numbers.get(fips)
         if number is None:
             if outline.path:
-                found.append(Land(outline.path, None, None, "", "none", ""))
+                drawn.append(Land(outline.path, None, None, "", "none", ""))
             continue
         country = countries[number]
         value = country.conflict_surge
         shade = "known" if value is None else marks.step(value, marks.SEQUENTIAL, "q")
-        said = "no forecast" if value is None else marks.percent(value)
-        words = f"{clean(country.name, 48)}: {said}"
+        forecast = "no forecast" if value is None else marks.percent(value)
+        words = f"{clean(country.name, 48)}: {forecast}"
         link = anchor(country.stream)
-        found.append(Land(outline.path, outline.dot, number, link, shade, words))
-    return sorted(found, key=lambda land: land.dot is not None)
+        drawn.append(Land(outline.path, outline.dot, number, link, shade, words))
+    return sorted(drawn, key=lambda land: land.dot is not None)
 
 
 def labels(country: CountryReport) -> dict[str, str]:
