@@ -9,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from gdelphi.report import marks
+from gdelphi.report import views
 from gdelphi.report.outlines import (
     HEIGHT,
     WIDTH,
@@ -22,12 +22,12 @@ from gdelphi.report.page import (
     render_front,
 )
 from gdelphi.report.payload import kind, payload
-from gdelphi.report.safe import (
+from gdelphi.report.plain import (
     anchor,
-    clean,
+    one_line,
     script_json,
-    ticked,
     web_address,
+    with_code,
 )
 from helpers.report_example import STREAMS, example_report
 from helpers.report_hostile import HOSTILE, LONG, hostile_report
@@ -241,11 +241,11 @@ def test_only_whole_web_addresses_become_links(source: str | None, linked: bool)
 
 
 def test_clean_text_is_one_line_that_turns_nothing_around() -> None:
-    assert clean("a\u202eb\n\x00 c\u2066") == "ab c"
-    assert clean("x" * 50, 10) == "x" * 9 + "…"
-    assert clean("\ud800") == "?"
-    assert str(ticked("run `a <b>` & see")) == "run <code>a &lt;b&gt;</code> &amp; see"
-    assert str(ticked("one ` only <")) == "one ` only &lt;"
+    assert one_line("a\u202eb\n\x00 c\u2066") == "ab c"
+    assert one_line("x" * 50, 10) == "x" * 9 + "…"
+    assert one_line("\ud800") == "?"
+    assert str(with_code("run `a <b>` & see")) == "run <code>a &lt;b&gt;</code> &amp; see"
+    assert str(with_code("one ` only <")) == "one ` only &lt;"
     assert anchor('"#<é') == "#%22%23%3C%C3%A9"
 
 
@@ -253,21 +253,21 @@ def test_clean_text_is_one_line_that_turns_nothing_around() -> None:
 
 
 def test_numbers_are_never_certain_and_differences_have_signs() -> None:
-    assert [marks.percent(v) for v in (None, 0.0, 0.004, 0.344, 0.996, 1.0)] == [
+    assert [views.percent(v) for v in (None, 0.0, 0.004, 0.344, 0.996, 1.0)] == [
         *("–", "<1%", "<1%", "34%", ">99%", ">99%")
     ]
-    assert [marks.points(v) for v in (None, 0.004, 0.12, -0.12)] == ["–", "0", "+12", "−12"]
-    assert [marks.signed_percent(v) for v in (0.0, 0.0123, -0.0123)] == ["0.0%", "+1.2%", "−1.2%"]
+    assert [views.points(v) for v in (None, 0.004, 0.12, -0.12)] == ["–", "0", "+12", "−12"]
+    assert [views.signed_percent(v) for v in (0.0, 0.0123, -0.0123)] == ["0.0%", "+1.2%", "−1.2%"]
 
 
 def test_colours_are_steps_of_the_scale() -> None:
-    steps = [marks.step(v, marks.SEQUENTIAL, "q") for v in (None, 0.0, 0.1, 0.49, 0.5, 1.0)]
+    steps = [views.colour(v, views.SEQUENTIAL, "q") for v in (None, 0.0, 0.1, 0.49, 0.5, 1.0)]
     assert steps == ["none", "q0", "q1", "q4", "q5", "q5"]
 
 
 def test_a_day_without_data_is_a_gap_in_the_line() -> None:
-    assert str(marks.sparkline([1, 2, None, 4])).count("M") == 2
-    assert 'd=""' in str(marks.sparkline([None, None]))
+    assert str(views.sparkline([1, 2, None, 4])).count("M") == 2
+    assert 'd=""' in str(views.sparkline([None, None]))
 
 
 def test_codes_have_their_class() -> None:

@@ -19,18 +19,18 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from gdelphi.report import marks, views
+from gdelphi.report import views
 from gdelphi.report.content import (
     Change,
     Content,
     Report,
 )
 from gdelphi.report.payload import payload
-from gdelphi.report.safe import (
+from gdelphi.report.plain import (
     anchor,
-    clean,
+    one_line,
     script_json,
-    ticked,
+    with_code,
 )
 
 STYLES: Final = ("base.css", "overview.css", "country.css")
@@ -79,26 +79,26 @@ def moment(when: datetime | None) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gdelphi.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "clean": clean,
-        "ticked": ticked,
+    environment.filters |= {
+        "one_line": one_line,
+        "with_code": with_code,
         "anchor": anchor,
         "long_day": long_day,
         "short_day": short_day,
         "moment": moment,
-        "percent": marks.percent,
-        "points": marks.points,
-        "way": marks.way,
-        "signed_percent": marks.signed_percent,
+        "percent": views.percent,
+        "points": views.points,
+        "direction": views.direction,
+        "signed_percent": views.signed_percent,
     }
-    return made
+    return environment
 
 
 @cache
@@ -145,12 +145,12 @@ def render(report: Report) -> str:
         SCRIPTS,
         report=report,
         forecast=any(country.probabilities for country in report.countries),
-        changes=[views.change(change) for change in report.changes],
-        lands=views.lands(report.countries),
+        changes=[views.change_view(change) for change in report.changes],
+        map_countries=views.map_countries(report.countries),
         map=views.MAP,
-        countries=[views.line(number, report) for number in range(len(report.countries))],
-        windows=[views.window(window) for window in report.record.windows],
-        calibration=views.calibration(report.record),
+        countries=[views.country_row(number, report) for number in range(len(report.countries))],
+        windows=[views.window_view(window) for window in report.record.windows],
+        calibration=views.calibration_plots(report.record),
         data=script_json(payload(report)),
     )
 
@@ -158,5 +158,5 @@ def render(report: Report) -> str:
 def render_front(entries: Sequence[FrontEntry]) -> str:
     """The page that lists all reports, the newest first."""
     newest = sorted(entries, key=lambda entry: entry.origin, reverse=True)
-    shown = [(entry, [views.change(change) for change in entry.changes]) for entry in newest]
+    shown = [(entry, [views.change_view(change) for change in entry.changes]) for entry in newest]
     return _fill("front.html", FRONT_SCRIPTS, entries=shown)

@@ -19,9 +19,9 @@ from gdelphi.report.content import (
     Share,
     WeightedPhrase,
 )
-from gdelphi.report.safe import (
+from gdelphi.report.plain import (
     anchor,
-    clean,
+    one_line,
     web_address,
 )
 
@@ -56,32 +56,33 @@ class CodeNumbers:
         key = (level, code)
         if key not in self._numbers:
             self._numbers[key] = len(self.entries)
-            self.entries.append([clean(code, 12), clean(label or code, 80), level, kind(code)])
+            self.entries.append(
+                [one_line(code, 12), one_line(label or code, 80), level, kind(code)]
+            )
         elif label:
-            self.entries[self._numbers[key]][1] = clean(label, 80)
+            self.entries[self._numbers[key]][1] = one_line(label, 80)
         return self._numbers[key]
 
 
 def _phrases(phrases: Iterable[WeightedPhrase]) -> list[Any]:
-    return [[thousandths(p.weight), clean(p.words, 140), kind(p.code)] for p in phrases]
+    return [[thousandths(p.weight), one_line(p.words, 140), kind(p.code)] for p in phrases]
 
 
-def _kept(found: list[Probability]) -> list[Probability]:
+def _probabilities(probabilities: list[Probability], codes: CodeNumbers) -> list[Any]:
+    """A line for each code that is worth showing: its number, and its values by target."""
     worth = {
         (p.level, p.code)
-        for p in found
+        for p in probabilities
         if p.level == "root" or p.published >= WORTH or (p.usual or 0) >= WORTH
     }
-    return [p for p in found if (p.level, p.code) in worth]
-
-
-def _probabilities(found: list[Probability], codes: CodeNumbers) -> list[Any]:
     lines: dict[int, list[Any]] = {}
-    for p in _kept(found):
+    for p in probabilities:
+        if (p.level, p.code) not in worth:
+            continue
         number = codes.number(p.code, p.label, p.level)
         line = lines.setdefault(number, [number, None, None, None])
         values = [thousandths(v) for v in (p.published, p.stack, p.usual, p.yesterday)]
-        members = {clean(name, 30): thousandths(v) for name, v in p.members.items()}
+        members = {one_line(name, 30): thousandths(v) for name, v in p.members.items()}
         line[1 + TARGETS.index(p.target)] = values + ([members] if p.level == "root" else [])
     return list(lines.values())
 
@@ -104,16 +105,16 @@ def _event(event: Event, codes: CodeNumbers) -> dict[str, Any]:
         "headline": thousandths(event.headline),
         "occurs": thousandths(event.occurs),
         "arguments": [
-            [[clean(a.words, 60), thousandths(a.probability)] for a in part[:4]]
+            [[one_line(a.words, 60), thousandths(a.probability)] for a in part[:4]]
             for part in (event.who, event.whom, event.where)
         ],
         "evidence": [
             {
                 "day": e.day.isoformat(),
-                "words": clean(e.words, 140),
-                "place": clean(e.place, 60) if e.place else None,
+                "words": one_line(e.words, 140),
+                "place": one_line(e.place, 60) if e.place else None,
                 "mentions": e.mentions,
-                "source": clean(e.source, 60) if e.source else None,
+                "source": one_line(e.source, 60) if e.source else None,
                 "address": web_address(e.source),
             }
             for e in event.evidence[:EVIDENCE]
@@ -146,16 +147,16 @@ def _published(country: CountryReport) -> list[str | None]:
     """For each target: whether the combination or the stack is what is published."""
     which: list[str | None] = []
     for target in TARGETS:
-        found = {p.which for p in country.probabilities if p.target == target}
-        which.append(found.pop() if len(found) == 1 else ("mixed" if found else None))
+        used = {p.which for p in country.probabilities if p.target == target}
+        which.append(used.pop() if len(used) == 1 else ("mixed" if used else None))
     return which
 
 
 def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
     return {
-        "stream": clean(country.stream, 12),
+        "stream": one_line(country.stream, 12),
         "anchor": anchor(country.stream),
-        "name": clean(country.name, 60),
+        "name": one_line(country.name, 60),
         "surge": thousandths(country.conflict_surge),
         "surgeCode": codes.number(country.conflict_code) if country.conflict_code else None,
         "change": thousandths(country.change),

@@ -1,12 +1,16 @@
-"""What the page's template shows of a report: small objects with words and drawings ready."""
+"""What the page's template shows of a report: small objects with words and drawings ready.
+
+Drawings are SVG with attributes and classes only: a page whose Content-Security-Policy forbids
+inline styles can show them, and colours follow the light or dark scheme.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from gdelphi.report import marks
 from gdelphi.report.content import (
+    Bin,
     Change,
     CountryReport,
     Record,
@@ -14,15 +18,146 @@ from gdelphi.report.content import (
     Report,
     SkillLine,
 )
-from gdelphi.report.outlines import (
-    HEIGHT,
-    WIDTH,
-    outlines,
-)
-from gdelphi.report.safe import anchor, clean
+from gdelphi.report.outlines import HEIGHT, WIDTH, outlines
+from gdelphi.report.plain import anchor, one_line
 
 TARGET_WORDS: Final = {"occurs": "is reported", "headline": "headline", "surge": "surge"}
 TOP: Final = 3
+SEQUENTIAL: Final = (0.10, 0.15, 0.20, 0.30, 0.50)
+DIVERGING: Final = (-0.20, -0.10, -0.03, 0.03, 0.10, 0.20)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def percent(value: float | None) -> str:
+    """A probability as a reader wants it: whole per cent, and never a certainty."""
+    if value is None:
+        return "–"
+    if value < 0.005:
+        return "<1%"
+    return ">99%" if value > 0.995 else f"{round(value * 100)}%"
+
+
+def points(value: float | None) -> str:
+    """A difference of probabilities in percentage points, with a sign."""
+    if value is None:
+        return "–"
+    whole = round(value * 100)
+    return "0" if whole == 0 else f"{'+' if whole > 0 else '−'}{abs(whole)}"
+
+
+def direction(value: float | None) -> str:
+    """The CSS class of a difference: more, less, or none that shows."""
+    whole = round((value or 0) * 100)
+    return "" if whole == 0 else "up" if whole > 0 else "down"
+
+
+def signed_percent(value: float) -> str:
+    """A skill, to a tenth of a per cent."""
+    tenth = round(value * 100, 1)
+    return "0.0%" if tenth == 0 else f"{'+' if tenth > 0 else '−'}{abs(tenth):.1f}%"
+
+
+def colour(value: float | None, bounds: Sequence[float], letter: str) -> str:
+    """The CSS class of a colour: a letter and the number of bounds that the value has passed."""
+    if value is None:
+        return "none"
+    return f"{letter}{sum(value >= bound for bound in bounds)}"
+
+
+# --- drawings -------------------------------------------------------------------------------------
+
+
+def bar_of_change(published: float, before: float) -> Markup:
+    """A line from what was to what is, on a scale from never to always."""
+    was, now = (8 + 184 * min(max(value, 0.0), 1.0) for value in (before, published))
+    direction = "up" if now >= was else "down"
+    return Markup(
+        '<svg class="dumbbell" viewBox="0 0 200 16" aria-hidden="true">'
+        '<line class="track" x1="8" x2="192" y1="8" y2="8"/>'
+        '<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="8" y2="8"/>'
+        '<circle class="before" cx="{:.1f}" cy="8" r="4"/>'
+        '<circle class="now {}" cx="{:.1f}" cy="8" r="5.5"/></svg>'
+    ).format(direction, was, now, was, direction, now)
+
+
+def sparkline(values: Sequence[int | None]) -> Markup:
+    """Reports a day as a line; a day without data is a gap, not a zero."""
+    known = [value for value in values if value is not None]
+    top, pieces, pen = max(known, default=0) or 1, [], "M"
+    for number, value in enumerate(values):
+        if value is None:
+            pen = "M"
+            continue
+        x = 2 + 116 * number / max(len(values) - 1, 1)
+        pieces.append(f"{pen}{x:.1f} {22 - 20 * value / top:.1f}")
+        pen = "L"
+    return Markup(
+        '<svg class="spark" viewBox="0 0 120 24" aria-hidden="true"><path d="{}"/></svg>'
+    ).format("".join(pieces))
+
+
+def half_width(lines: Sequence[SkillLine]) -> float:
+    """Half the width of the scale that holds all intervals of a table."""
+    return max([0.01, *(abs(value) for line in lines for value in (line.low, line.high))])
+
+
+def interval(line: SkillLine, most: float) -> Markup:
+    """A skill with its interval; the middle is the stack."""
+    low, mid, high = (
+        100 + 92 * max(-1.0, min(1.0, value / most)) for value in (line.low, line.skill, line.high)
+    )
+    kind = "better" if line.low > 0 else "worse" if line.high < 0 else "unclear"
+    return Markup(
+        '<svg class="interval {}" viewBox="0 0 200 16" aria-hidden="true">'
+        '<line class="zero" x1="100" x2="100" y1="0" y2="16"/>'
+        '<line class="range" x1="{:.1f}" x2="{:.1f}" y1="8" y2="8"/>'
+        '<circle cx="{:.1f}" cy="8" r="4"/></svg>'
+    ).format(kind, low, high, mid)
+
+
+def calibration_plot(bins: Sequence[Bin]) -> Markup:
+    """What was said against what came, with the band that chance alone would fill."""
+    ordered = sorted(bins, key=lambda b: b.said)
+
+    def spot(said: float, came: float) -> str:
+        return f"{34 + 200 * said:.1f},{206 - 200 * came:.1f}"
+
+    band = [spot(b.said, b.high) for b in ordered] + [spot(b.said, b.low) for b in ordered[::-1]]
+    most = max((b.cells for b in ordered), default=1)
+    dots = [
+        Markup('<circle cx="{}" cy="{}" r="{:.1f}"><title>{}</title></circle>').format(
+            *spot(b.said, b.came).split(","),
+            2.5 + 3.5 * (b.cells / most) ** 0.5,
+            f"said {percent(b.said)}, came {percent(b.came)} of {b.cells:,} times",
+        )
+        for b in ordered
+    ]
+    ticks = [
+        Markup(
+            '<line class="grid" x1="{0}" x2="{0}" y1="6" y2="206"/>'
+            '<line class="grid" x1="34" x2="234" y1="{1}" y2="{1}"/>'
+            '<text x="{0}" y="221" text-anchor="middle">{2}</text>'
+            '<text x="29" y="{3}" text-anchor="end">{2}</text>'
+        ).format(34 + 2 * part, 206 - 2 * part, f"{part}%", 210 - 2 * part)
+        for part in (0, 25, 50, 75, 100)
+    ]
+    return Markup(
+        '<svg class="calibration" viewBox="0 0 246 226" role="img" aria-label="{}">{}'
+        '<polygon class="band" points="{}"/>'
+        '<line class="diagonal" x1="34" y1="206" x2="234" y2="6"/>'
+        '<polyline points="{}"/>{}</svg>'
+    ).format(
+        "; ".join(f"said {percent(b.said)}, came {percent(b.came)}" for b in ordered),
+        Markup("").join(ticks),
+        " ".join(band),
+        " ".join(spot(b.said, b.came) for b in ordered),
+        Markup("").join(dots),
+    )
+
+
+# --- parts of the page ----------------------------------------------------------------------------
 
 
 class MapFrame(NamedTuple):
@@ -34,7 +169,7 @@ class MapFrame(NamedTuple):
     diverging: tuple[float, ...]
 
 
-MAP: Final = MapFrame(WIDTH, HEIGHT, marks.SEQUENTIAL, marks.DIVERGING)
+MAP: Final = MapFrame(WIDTH, HEIGHT, SEQUENTIAL, DIVERGING)
 
 
 class ChangeView(NamedTuple):
@@ -48,29 +183,29 @@ class ChangeView(NamedTuple):
     before: str
     against: str
     difference: str
-    way: str
+    direction: str
     reasons: list[str]
     bar: Markup
 
 
-def change(found: Change) -> ChangeView:
+def change_view(change: Change) -> ChangeView:
     """A change in words, and its drawing."""
     return ChangeView(
-        anchor=anchor(found.stream),
-        name=clean(found.name, 48),
-        label=clean(found.label, 80),
-        target=TARGET_WORDS[found.target],
-        published=marks.percent(found.published),
-        before=marks.percent(found.before),
-        against="yesterday" if found.against == "yesterday" else "usually",
-        difference=marks.points(found.published - found.before),
-        way="up" if found.published >= found.before else "down",
-        reasons=[clean(reason, 240) for reason in found.reasons],
-        bar=marks.bar_of_change(found.published, found.before),
+        anchor=anchor(change.stream),
+        name=one_line(change.name, 48),
+        label=one_line(change.label, 80),
+        target=TARGET_WORDS[change.target],
+        published=percent(change.published),
+        before=percent(change.before),
+        against="yesterday" if change.against == "yesterday" else "usually",
+        difference=points(change.published - change.before),
+        direction="up" if change.published >= change.before else "down",
+        reasons=[one_line(reason, 240) for reason in change.reasons],
+        bar=bar_of_change(change.published, change.before),
     )
 
 
-class Land(NamedTuple):
+class MapCountry(NamedTuple):
     """A country on the map; `number` is its place in the report, None for what is no stream."""
 
     path: str
@@ -81,7 +216,7 @@ class Land(NamedTuple):
     words: str
 
 
-def lands(countries: Sequence[CountryReport]) -> list[Land]:
+def map_countries(countries: Sequence[CountryReport]) -> list[MapCountry]:
     """All countries in the order of drawing: dots last, so that nothing covers them."""
     numbers = {country.stream: number for number, country in enumerate(countries)}
     drawn = []
@@ -89,22 +224,16 @@ def lands(countries: Sequence[CountryReport]) -> list[Land]:
         number = numbers.get(fips)
         if number is None:
             if outline.path:
-                drawn.append(Land(outline.path, None, None, "", "none", ""))
+                drawn.append(MapCountry(outline.path, None, None, "", "none", ""))
             continue
         country = countries[number]
         value = country.conflict_surge
-        shade = "known" if value is None else marks.step(value, marks.SEQUENTIAL, "q")
-        forecast = "no forecast" if value is None else marks.percent(value)
-        words = f"{clean(country.name, 48)}: {forecast}"
+        shade = "known" if value is None else colour(value, SEQUENTIAL, "q")
+        forecast = "no forecast" if value is None else percent(value)
+        words = f"{one_line(country.name, 48)}: {forecast}"
         link = anchor(country.stream)
-        drawn.append(Land(outline.path, outline.dot, number, link, shade, words))
-    return sorted(drawn, key=lambda land: land.dot is not None)
-
-
-def labels(country: CountryReport) -> dict[str, str]:
-    """Labels of the country's roots by code."""
-    found = {s.code: s.label for s in country.shares}
-    return found | {p.code: p.label for p in country.probabilities if p.level == "root"}
+        drawn.append(MapCountry(outline.path, outline.dot, number, link, shade, words))
+    return sorted(drawn, key=lambda country: country.dot is not None)
 
 
 class Top(NamedTuple):
@@ -134,15 +263,17 @@ class CountryRow(NamedTuple):
     reports: int | None
 
 
-def _all_watched(report: Report) -> bool:
-    """Whether a mark would tell nothing."""
-    return {country.stream for country in report.countries} <= set(report.watchlist)
-
-
-def line(number: int, report: Report) -> CountryRow:
+def country_row(number: int, report: Report) -> CountryRow:
     """A country's row of the table."""
     country = report.countries[number]
-    names = labels(country)
+    # where all are watched, a mark would say nothing
+    some_watched = not {other.stream for other in report.countries} <= set(report.watchlist)
+    labels = {share.code: share.label for share in country.shares}
+    labels |= {p.code: p.label for p in country.probabilities if p.level == "root"}
+
+    def label(code: str | None) -> str:
+        return one_line(labels.get(code or "", code or ""), 48)
+
     headlines = sorted(
         (p for p in country.probabilities if p.level == "root" and p.target == "headline"),
         key=lambda p: p.published,
@@ -151,18 +282,18 @@ def line(number: int, report: Report) -> CountryRow:
     return CountryRow(
         number=number,
         anchor=anchor(country.stream),
-        stream=clean(country.stream, 12),
-        name=clean(country.name, 48),
-        full_name=clean(country.name, 400),
-        watched=country.stream in report.watchlist and not _all_watched(report),
+        stream=one_line(country.stream, 12),
+        name=one_line(country.name, 48),
+        full_name=one_line(country.name, 400),
+        watched=some_watched and country.stream in report.watchlist,
         surge=country.conflict_surge,
-        surge_label=clean(names.get(country.conflict_code or "", country.conflict_code or ""), 48),
-        shade=marks.step(country.conflict_surge, marks.SEQUENTIAL, "q"),
+        surge_label=label(country.conflict_code),
+        shade=colour(country.conflict_surge, SEQUENTIAL, "q"),
         change=country.change,
-        change_label=clean(names.get(country.change_code or "", country.change_code or ""), 48),
-        top=[Top(clean(p.label, 48), marks.percent(p.published)) for p in headlines[:TOP]],
-        latest=[clean(phrase.words, 80) for phrase in country.latest[:TOP]],
-        spark=marks.sparkline(country.rows),
+        change_label=label(country.change_code),
+        top=[Top(one_line(p.label, 48), percent(p.published)) for p in headlines[:TOP]],
+        latest=[one_line(phrase.words, 80) for phrase in country.latest[:TOP]],
+        spark=sparkline(country.rows),
         reports=country.rows[-1] if country.rows else None,
     )
 
@@ -180,24 +311,23 @@ class WindowView(NamedTuple):
 
     window: RecordWindow
     lines: list[SkillView]
-    reach: float
+    half_width: float
 
 
-def window(found: RecordWindow) -> WindowView:
+def window_view(window: RecordWindow) -> WindowView:
     """A window with its intervals drawn on one scale."""
-    most = marks.reach(found.lines)
+    most = half_width(window.lines)
     lines = [
-        SkillView(line, TARGET_WORDS[line.target], marks.interval(line, most))
-        for line in found.lines
+        SkillView(line, TARGET_WORDS[line.target], interval(line, most)) for line in window.lines
     ]
-    return WindowView(found, lines, most)
+    return WindowView(window, lines, most)
 
 
-def calibration(record: Record) -> list[tuple[str, Markup]]:
+def calibration_plots(record: Record) -> list[tuple[str, Markup]]:
     """A plot for each target that has bins."""
-    found = []
+    plots = []
     for target, words in TARGET_WORDS.items():
         bins = [b for b in record.calibration if b.target == target]
         if bins:
-            found.append((words, marks.calibration_plot(bins)))
-    return found
+            plots.append((words, calibration_plot(bins)))
+    return plots
