@@ -18,12 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from gdelphi.app.console_judge import (
-    BacktestBar,
-    chance,
-    number,
-    skill_cells,
-)
+from gdelphi.app.commands.backtest import BacktestBar
+from gdelphi.app.console import chance, number, skill_cells
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.settings import load_settings
 from gdelphi.common.types import TARGETS
@@ -55,7 +51,7 @@ def summaries(given: argparse.Namespace) -> list[Summary]:
     found: list[Summary] = []
     for name, model in zip(names, given.model, strict=True):
         request = BacktestRequest(
-            model, given.out / name, every=given.every, asked=asked, processes=given.processes
+            model, given.out / name, every=given.every, options=asked, processes=given.processes
         )
         with BacktestBar() as bar:
             found.append(backtest(settings, request, bar))

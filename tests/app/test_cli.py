@@ -152,7 +152,7 @@ def test_a_misspelt_variable_stops_everything() -> None:
 
 def test_interrupted_it_says_how_to_go_on(archive: Path, tmp_path: Path) -> None:
     code = (
-        "import gdelphi.events.ingest as i\n"
+        "import gdelphi.store.ingest as i\n"
         "def stop(*_): raise KeyboardInterrupt\n"
         "i.load = stop\n"
         "from gdelphi.app.cli import main; main()"

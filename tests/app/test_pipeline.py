@@ -26,11 +26,11 @@ from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures.embed import embed
 from helpers.flow_harness import Stage, make_stage, put_in_use, write_lists
-from helpers.forecast_world import desk, settings
+from helpers.forecast_world import predictor, settings
 from helpers.measured_world import changed, in_one_process
 from helpers.training_world import one_thread
 
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 HIDDEN = 4
@@ -43,11 +43,13 @@ def _quick() -> object:
 
 
 @pytest.fixture(scope="module")
-def begun(settings: Settings, desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def begun(
+    settings: Settings, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
+) -> Stage:
     """A stage whose model is in use and that has had one run."""
     stage = make_stage(tmp_path_factory.mktemp("begun"), settings, hidden=HIDDEN)
     with in_one_process():
-        put_in_use(stage, desk)
+        put_in_use(stage, predictor)
         run = daily(stage.settings)
     assert run.troubles == [] and len(run.issued) == 1, "the first time, the latest only"
     return stage

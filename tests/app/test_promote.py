@@ -25,13 +25,13 @@ from gdelphi.app.promote import (
 from gdelphi.common.errors import PromotionError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import model_fingerprint
-from gdelphi.forecast.forecast import ensure_calibrated, is_calibrated
+from gdelphi.forecast.calibrate import ensure_calibrated, is_calibrated
 from gdelphi.forecast.predictor import Predictor
-from helpers.forecast_world import desk, model, settings
+from helpers.forecast_world import model, predictor, settings
 from helpers.measured_world import changed
 from helpers.training_world import one_thread, variables
 
-__all__ = ["desk", "model", "one_thread", "settings"]
+__all__ = ["model", "one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -42,9 +42,11 @@ def here(settings: Settings, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def spoilt(settings: Settings, desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spoilt(
+    settings: Settings, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The model with weights that know nothing, calibrated; not to be changed."""
-    folder = Path(shutil.copytree(desk.folder, tmp_path_factory.mktemp("spoilt") / "model"))
+    folder = Path(shutil.copytree(predictor.folder, tmp_path_factory.mktemp("spoilt") / "model"))
     torch.manual_seed(3)
     tensors = {name: each.clone() for name, each in load_file(folder / "model.safetensors").items()}
     for name in tensors:
@@ -110,12 +112,12 @@ def test_a_worse_challenger_stays_out_and_a_better_one_comes_in(
 
 
 def test_both_are_asked_for_the_same_days_and_equals_are_equal(
-    here: Settings, model: Path, desk: Predictor
+    here: Settings, model: Path, predictor: Predictor
 ) -> None:
-    compared = compare(here, Predictor(here, model), desk.folder)
-    days = desk.target_days("validation_b")
+    compared = compare(here, Predictor(here, model), predictor.folder)
+    days = predictor.target_days("validation_b")
     assert (compared.since, compared.until, compared.days) == (days[0], days[-1], len(days))
-    assert compared.streams == len(desk.streams)
+    assert compared.streams == len(predictor.streams)
     for ours, theirs in compared.targets.values():
         assert ours == theirs
 

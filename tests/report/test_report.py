@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from gdelphi.app.cli_report import COMMANDS
+from gdelphi.app.commands import report as report_command
 from gdelphi.common.errors import ForecastError, ReportError
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
@@ -23,8 +23,10 @@ from gdelphi.report.report import (
     report_schema,
 )
 from helpers.measured_world import DAYS, changed, copied_store, day_at
-from helpers.report_checks import AFTER, ORIGIN, check, made
+from helpers.report_checks import AFTER, ORIGIN, check, forecasts, made, settings, streams
 from helpers.report_world import recipe_at, stored, write_backtest
+
+__all__ = ["forecasts", "settings", "streams"]
 
 FILES = {
     "index.html", "report.md", "report.json", "report.schema.json", "probabilities.csv",
@@ -303,8 +305,7 @@ def test_an_empty_store_has_nothing_to_report(tmp_path: Path) -> None:
 def app() -> typer.Typer:
     made = typer.Typer()
     made.callback()(lambda: None)
-    for name, command in COMMANDS.items():
-        made.command(name)(command)
+    made.command("report")(report_command.command)
     return made
 
 

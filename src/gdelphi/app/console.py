@@ -1,13 +1,15 @@
-"""What the command line shows: progress bars and tables. No decision is made here."""
+"""What commands share when they print: consoles, progress bars, tables, numbers in words.
+
+No decision is made here. What only one command prints stands in that command's file.
+"""
 
 import csv
 import dataclasses
 import io
 import json
 import sys
-import threading
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,15 +25,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from gdelphi.common.settings import Loaded, description_of
-from gdelphi.store.ingest import IngestResult
-from gdelphi.store.plan import Plan
-from gdelphi.store.status import Gap, Status
-
 if TYPE_CHECKING:  # scientific libraries take a second to load, which most commands do not need
-    from gdelphi.judge.simulated import Description
-    from gdelphi.world.archive import Created
-    from gdelphi.world.simulate import SimulatedDay
+    from gdelphi.model.train import Trained
+    from gdelphi.text.train import TextTrained
 
 PIPE_WIDTH = 160  # where there is no terminal to ask
 
@@ -41,10 +37,14 @@ err = Console(stderr=True, highlight=False)
 MOST_LINES = 20  # of a list that could be endless
 
 
+# --- progress -------------------------------------------------------------------------------------
+
+
 class Bars:
     """Bars on the error stream while a block runs; none where it is no terminal."""
 
     def __init__(self) -> None:
+        self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -63,47 +63,15 @@ class Bars:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+    def show(self, name: str, done: int, total: int, amount: str) -> None:
+        """Set the bar of a name, which appears when it is first shown."""
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(name, total=total, amount="")
+        self._bars.update(self._tasks[name], completed=done, total=total, amount=amount)
 
-class IngestBars(Bars):
-    """Two bars on the error stream: bytes fetched, files loaded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-        self._rows = self._bytes = 0
-        self._fetch: TaskID | None = None
-        self._load: TaskID | None = None
-
-    def planned(self, plan: Plan) -> None:
-        if plan.tasks:
-            self._fetch = self._bars.add_task("fetching", total=plan.size, amount="")
-            self._load = self._bars.add_task("loading", total=len(plan.tasks), amount="")
-
-    def fetched(self, size: int) -> None:
-        with self._lock:
-            self._bytes += size
-            if self._fetch is not None:
-                amount = f"{self._bytes / 1e6:,.1f} MB"
-                self._bars.update(self._fetch, completed=self._bytes, amount=amount)
-
-    def file_done(self, rows: int) -> None:
-        with self._lock:
-            self._rows += rows
-            if self._load is not None:
-                self._bars.update(self._load, advance=1, amount=f"{self._rows:,} rows")
-
-
-class WorldBar(Bars):
-    """One bar: simulated days written."""
-
-    def __init__(self, days: int) -> None:
-        super().__init__()
-        self._task = self._bars.add_task("simulating", total=days, amount="")
-        self._rows = 0
-
-    def day_done(self, day: "SimulatedDay") -> None:
-        self._rows += 0 if day.missing else day.rows
-        self._bars.update(self._task, advance=1, amount=f"{self._rows:,} rows")
+    def packed(self, done: int, total: int, points: int) -> None:
+        """Set the bar of days packed."""
+        self.show("packing", done, total, f"{points:,} points")
 
 
 class Steps:
@@ -121,225 +89,111 @@ class Steps:
         self._status.stop()
 
     def step(self, name: str) -> None:
+        """Say which step has begun."""
         if err.is_terminal:
             self._status.update(name)
         else:
             err.print(f"... {name}")
 
-
-def show_created(created: "Created") -> None:
-    """What `world create` has written."""
-    table = grid(f"simulated world in {created.folder}")
-    table.add_row("days", f"{created.days:,}, of which {len(created.missing_days):,} are missing")
-    table.add_row("files", f"{created.files:,}")
-    table.add_row("rows", f"{created.rows:,}")
-    table.add_row("next", f"gdelphi ingest --archive {created.folder}")
-    out.print(table)
+    def packed(self, done: int, total: int, points: int) -> None:
+        """Say how far packing is; on a terminal only, as it changes many times a second."""
+        if err.is_terminal:
+            self._status.update(f"packing day {done:,} of {total:,} ({points:,} points)")
 
 
-def show_description(description: "Description") -> None:
-    """Scores of baselines and oracles, and what the world is made of."""
-    out.print(
-        f"{description.streams} streams, {description.days} days, "
-        f"{description.rows_a_day:,.0f} rows a day; scored on the last {description.test_days} "
-        "present days, root codes"
-    )
-    for title, lines in (
-        ("all cells", description.lines),
-        ("active cells (training rate .05 to .95)", description.active_lines),
-    ):
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-        for heading in ("target", "forecaster"):
-            table.add_column(heading)
-        for heading in ("cells", "Brier", "log score", "skill against the stack", "95%"):
-            table.add_column(heading, justify="right")
-        for line in lines:
-            table.add_row(
-                line.target,
-                line.forecaster,
-                f"{line.cells:,}",
-                f"{line.brier:.4f}",
-                f"{line.log_score:.4f}",
-                f"{line.skill.value:+.1%}",
-                f"{line.skill.low:+.1%} to {line.skill.high:+.1%}",
-            )
-        out.print()
-        out.print(table)
-    out.print(
-        f"\nroom between the stack and the fair oracle: {description.room:.1%} of the stack's "
-        f"Brier score of occurs; {description.between:.0%} of the cells have a fair probability "
-        "between .05 and .95"
-    )
-    table = Table(title="ingredients", title_justify="left", box=None, pad_edge=False)
-    table.add_column("ingredient")
-    table.add_column("loss of an oracle that does not see it", justify="right")
-    table.add_column("room in a world without it", justify="right")
-    for each in description.contributions:
-        room = "" if each.room_without is None else f"{each.room_without:.1%}"
-        table.add_row(each.ingredient, f"{each.blind_loss:+.1%}", room)
-    out.print()
-    out.print(table)
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def grid(title: str) -> Table:
     """A table of names and values under a title."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    return table
+    rows = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    rows.add_column(style="dim")
+    rows.add_column()
+    return rows
 
 
-def show_ingest(result: IngestResult) -> None:
-    """The closing summary of a run."""
-    plan = result.plan
-    table = grid(f"ingested from {result.archive}")
-    table.add_row("days", _window(plan))
-    counted = dict.fromkeys(("missing", "rejected", "failed"), 0)
-    for trouble in result.troubles:
-        counted[trouble.status] += 1
-    files = f"{result.loaded:,} loaded, {plan.had:,} in the store before"
-    files += "".join(f", {number:,} {status}" for status, number in counted.items() if number)
-    files += f", {result.not_tried:,} not tried" if result.not_tried else ""
-    table.add_row("files", files)
-    table.add_row(
-        "rows",
-        f"{result.rows_in:,} in = {result.accepted:,} accepted + {result.rejected:,} rejected + "
-        f"{result.duplicates:,} duplicates",
-    )
-    if result.repaired:
-        table.add_row("", f"{result.repaired:,} with bytes that are no UTF-8, replaced")
-    for reason, number in result.reject_reasons.most_common(5):
-        table.add_row("rejected", Text(f"{number:,} x {reason}"))
-    if plan.gaps:
-        table.add_row("gaps", f"{len(plan.gaps):,} files are in no list of the archive")
-    _add_asides(table, result)
-    if result.unknown_codes:
-        table.add_row("unknown codes", Text(_codes(result.unknown_codes)))
-    rate = result.rows_in / result.seconds if result.seconds else 0.0
-    table.add_row("time", f"{result.seconds:,.1f} s, {rate:,.0f} rows/s")
-    out.print(table)
-    for trouble in result.troubles[:MOST_LINES]:
-        known = "" if trouble.news else " (as before)"
-        err.print(Text(f"{trouble.status}{known}: {trouble.reason}", style="red"))
-    if len(result.troubles) > MOST_LINES:
-        err.print(f"... and {len(result.troubles) - MOST_LINES} more: the ledger has them all")
-    if result.not_tried:
-        err.print(
-            Text("The archive is out of reach: the rest is left for the next run.", style="red")
-        )
+def table(*headings: str, title: str | None = None, no_wrap: bool = False) -> Table:
+    """A table; columns whose heading begins with > hold numbers and are set to the right."""
+    rows = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in headings:
+        justify: Any = "right" if heading.startswith(">") else "left"
+        rows.add_column(Text(heading.removeprefix(">")), justify=justify, no_wrap=no_wrap)
+    return rows
 
 
-def show_plan(result: IngestResult) -> None:
-    """What a run would do."""
-    plan = result.plan
-    table = grid(f"would ingest from {result.archive}")
-    table.add_row("days", _window(plan))
-    size = "" if plan.size is None else f", {plan.size / 1e6:,.1f} MB"
-    table.add_row("to fetch", f"{len(plan.tasks):,} files{size}")
-    for why, number in plan.reasons.most_common():
-        table.add_row("", f"{number:,} {why}")
-    table.add_row("in the store", f"{plan.had:,} files")
-    table.add_row("other days", f"{plan.outside:,} files")
-    if plan.gaps:
-        table.add_row("gaps", f"{len(plan.gaps):,} files are in no list of the archive")
-    _add_asides(table, result)
-    out.print(table)
-    for task in plan.tasks[:MOST_LINES]:
-        out.print(Text(f"  {task.file.name}  ({task.why})"))
-    if len(plan.tasks) > MOST_LINES:
-        out.print(f"  ... and {len(plan.tasks) - MOST_LINES:,} more")
+def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+    """Print the result of a query as a table, CSV or JSON."""
+    if form == "json":
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif form == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+        print(text.getvalue(), end="")  # noqa: T201
+    else:
+        shown = table(*columns)
+        for row in rows:
+            shown.add_row(*(Text("" if value is None else str(value)) for value in row))
+        wide = out if out.is_terminal else Console(highlight=False, width=1_000_000)
+        wide.print(shown)
 
 
-def _add_asides(table: Table, result: IngestResult) -> None:
-    for what, number in result.listing.passed_over.items():
-        table.add_row("passed over", f"{number:,} {what}")
-    if result.listing.unknown:
-        names = ", ".join(result.listing.unknown[:5])
-        table.add_row("not recognised", Text(f"{names}: `gdelphi ingest FILE` reads a single file"))
-    if result.listing.damaged_lines:
-        table.add_row("list", f"{result.listing.damaged_lines:,} lines could not be read")
+def add_training_steps(rows: Table, result: "Trained | TextTrained") -> None:
+    """Add how many steps a training took, and which it keeps."""
+    why = "all steps done" if result.stopped == "steps" else "no improvement any more"
+    before = f", of which {result.began_at:,} were done before" if result.began_at else ""
+    rows.add_row("steps", f"{result.steps:,}{before} ({why})")
+    rows.add_row("kept", f"the EMA weights of step {result.best_step:,}")
 
 
-def _window(plan: Plan) -> str:
-    days = [day for task in plan.tasks for day in (task.file.first_day, task.file.last_day) if day]
-    span = f"{min(days)} to {max(days)}" if days else "none"
-    return f"{span} ({plan.window.chosen})"
+# --- numbers and names ----------------------------------------------------------------------------
 
 
-def _codes(codes: Sequence[Sequence[Any]]) -> str:
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
+
+
+def number(value: float | None, digits: int = 5) -> str:
+    """A number of a table; nothing where there is none."""
+    return "" if value is None or value != value else f"{value:.{digits}f}"
+
+
+def chance(p_value: float | None) -> str:
+    """A p-value of a table."""
+    return "<.001" if p_value is not None and p_value < 0.001 else number(p_value, 3)
+
+
+def skill_cells(skill: Mapping[str, float | None]) -> tuple[str, str]:
+    """A skill and its interval."""
+    value, low, high = (skill[name] for name in ("value", "low", "high"))
+    if value is None or value != value:
+        return "", ""
+    if low is None or high is None or low != low:
+        return f"{value:+.2%}", ""
+    return f"{value:+.2%}", f"{low:+.2%} to {high:+.2%}"
+
+
+def unknown_codes(codes: Iterable[Sequence[Any]]) -> str:
+    """(kind, code, rows) in words, a few of each kind."""
     by_kind: dict[str, list[str]] = {}
     for kind, code, rows in codes:
         by_kind.setdefault(kind, []).append(f"{code} ({rows:,})")
-    return "; ".join(f"{kind}: {', '.join(found[:8])}" for kind, found in by_kind.items())
+    return "; ".join(f"{kind}: {', '.join(shown[:8])}" for kind, shown in by_kind.items())
 
 
-def show_status(status: Status) -> None:
-    """The state of the store for a person."""
-    table = grid(status.store)
-    verdict = []
-    if status.stale:
-        verdict.append(f"STALE on {status.as_of}")
-    if status.incomplete:
-        verdict.append("INCOMPLETE")
-    table.add_row("verdict", Text(", ".join(verdict) or "complete and fresh", style="bold"))
-    table.add_row("days", f"{status.first_day} to {status.last_day}")
-    table.add_row("latest complete", str(status.latest_complete_day))
-    table.add_row("", _listed(status.days_by_state, "days "))
-    table.add_row("files", _listed(status.files_by_status))
-    table.add_row(
-        "rows",
-        f"{status.rows:,} events, of which {status.story_duplicates:,} tell a story again; "
-        f"{status.id_duplicates:,} duplicates set aside",
-    )
-    for reason, number in list(status.rejects.items())[:MOST_LINES]:
-        table.add_row("rejected", Text(f"{number:,} x {reason}"))
-    if status.unknown_codes:
-        codes = [(k, c, n) for k, found in status.unknown_codes.items() for c, n in found.items()]
-        table.add_row("unknown codes", Text(_codes(codes)))
-    table.add_row("last run", _run(status.last_run))
-    table.add_row("last good run", _run(status.last_successful_run))
-    table.add_row("fingerprint", status.fingerprint)
-    out.print(table)
-    _show_gaps(status.gaps)
-    if status.odd_volumes:
-        out.print("\ndays of abnormal volume (rows; usual for the weekday in the past weeks)")
-        for odd in status.odd_volumes[-MOST_LINES:]:
-            out.print(f"  {odd.day}  {odd.rows:>9,}  {odd.usual:>11,.0f}")
+def first_of(names: Sequence[str], most: int = 12) -> str:
+    """The first few names of a list that may be long."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _show_gaps(gaps: Sequence[Gap]) -> None:
-    if gaps:
-        out.print("\ngaps")
-    for gap in gaps[-MOST_LINES:]:
-        span = str(gap.first) if gap.days == 1 else f"{gap.first} to {gap.last}"
-        out.print(Text(f"  {span}  {gap.state}{f': {gap.reason}' if gap.reason else ''}"))
-    if len(gaps) > MOST_LINES:
-        out.print(f"  ... and {len(gaps) - MOST_LINES:,} earlier ones (--json has them all)")
+def mentions_and_place(mentions: int, place: str | None) -> str:
+    """How often a report was mentioned, and where it was."""
+    return f"{mentions:,} mention{'s' if mentions != 1 else ''}" + (f", {place}" if place else "")
 
 
-def _listed(counts: dict[str, int], noun: str = "") -> str:
-    return ", ".join(f"{number:,} {noun}{name}" for name, number in counts.items()) or "none"
-
-
-def _run(run: dict[str, Any] | None) -> str:
-    if run is None:
-        return "none"
-    if run["finished_at"] is None:
-        return f"{run['started_at']:%Y-%m-%d %H:%M} UTC, not finished (killed, or still running)"
-    return (
-        f"{run['finished_at']:%Y-%m-%d %H:%M} UTC, {run['loaded']:,} of {run['planned']:,} files, "
-        f"{run['accepted']:,} rows"
-    )
-
-
-def show_config(loaded: Loaded) -> None:
-    """All settings, their values and origins."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("setting", "value", "from", "meaning"):
-        table.add_column(heading, style="dim" if heading == "meaning" else None)
-    for key, value, origin in loaded.rows():
-        table.add_row(key, Text(str(value)), Text(origin), description_of(key))
-    out.print(table)
+# --- JSON -----------------------------------------------------------------------------------------
 
 
 def as_json(thing: Any) -> str:
@@ -349,29 +203,14 @@ def as_json(thing: Any) -> str:
     return json.dumps(thing, default=_plain, ensure_ascii=False, indent=2)
 
 
+def print_json(thing: Any) -> None:
+    """Print the JSON of a dataclass, or of rows."""
+    print(as_json(thing))  # noqa: T201
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, date | datetime):
         return value.isoformat()
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else float(value)
     return str(value)
-
-
-def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
-    """The result of a query as a table, CSV or JSON."""
-    if form == "json":
-        print(as_json([dict(zip(columns, row, strict=True)) for row in rows]))  # noqa: T201
-    elif form == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-        print(text.getvalue(), end="")  # noqa: T201
-    else:
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(Text(column))
-        for row in rows:
-            table.add_row(*(Text("" if value is None else str(value)) for value in row))
-        wide = out if out.is_terminal else Console(highlight=False, width=1_000_000)
-        wide.print(table)

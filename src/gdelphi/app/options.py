@@ -1,11 +1,12 @@
-"""What the commands of the command line share: options, and settings from them."""
+"""What the commands share before their work: options, settings from them, how they are stopped."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,6 +28,32 @@ def parse_day(text: str) -> date:
     raise typer.BadParameter(f"{text!r} is not a day like 2025-05-16")
 
 
+def parse_origin(text: str) -> date | Literal["latest"]:
+    """A day, or the word latest."""
+    return "latest" if text == "latest" else parse_day(text)
+
+
+def parse_names(text: str | None) -> tuple[str, ...]:
+    """Names as a user writes them in one word: KE,UP."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+class RowFormat(StrEnum):
+    """How rows are printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+class EventLevel(StrEnum):
+    """Level of standard events."""
+
+    root = "root"
+    base = "base"
+    full = "full"
+
+
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="The DuckDB file [data/gdelphi.duckdb].")
 ]
@@ -38,21 +65,7 @@ WaitOption = Annotated[
     typer.Option("--wait", help="Seconds to wait for a process that holds the store [30]."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ModelOption = Annotated[
-    Path | None,
-    typer.Option("--model", help="Folder of a trained model [the one in use, models/current]."),
-]
-ModelSeedOption = Annotated[int | None, typer.Option(help="The same seed, the same model [0].")]
-BoardOption = Annotated[
-    bool,
-    typer.Option("--tensorboard", help="Show metrics in TensorBoard too, from OUT/tensorboard."),
-]
-ResumeOption = Annotated[
-    bool,
-    typer.Option(
-        "--resume/--fresh", help="Go on from the folder's last state, or start anew (--fresh)."
-    ),
-]
+FormatOption = Annotated[RowFormat, typer.Option("--format", help="How to print the rows.")]
 StreamOption = Annotated[
     str, typer.Option("--stream", help="A country's two letters (FIPS 10-4), or WORLD.")
 ]
@@ -60,13 +73,53 @@ DayOption = Annotated[
     date, typer.Option("--day", parser=parse_day, metavar="DAY", help="A news day.")
 ]
 
+# --- of models and their training -----------------------------------------------------------------
 
-class RowFormat(StrEnum):
-    """How rows are printed."""
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="Folder of a trained model [the one in use, models/current]."),
+]
+ModelSeedOption = Annotated[int | None, typer.Option(help="The same seed, the same model [0].")]
+TensorBoardOption = Annotated[
+    bool,
+    typer.Option("--tensorboard", help="Show metrics in TensorBoard too, from OUT/tensorboard."),
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--fresh", help="Go on from the folder's last checkpoint, or start anew (--fresh)."
+    ),
+]
 
-    table = "table"
-    csv = "csv"
-    json = "json"
+# --- of forecasts ---------------------------------------------------------------------------------
+
+OriginOption = Annotated[
+    Any,
+    typer.Option(
+        "--origin",
+        parser=parse_origin,
+        metavar="DAY",
+        help="Last day that may be known: a news day, or latest, the last complete one.",
+    ),
+]
+CompleteAsOfOption = Annotated[
+    date | None,
+    typer.Option(
+        "--as-of",
+        parser=parse_day,
+        metavar="DAY",
+        help="Judge what is complete as of this day [today, UTC].",
+    ),
+]
+PartialOption = Annotated[
+    bool,
+    typer.Option("--allow-partial", help="Take an origin that is not complete, and mark it."),
+]
+FuturesOption = Annotated[int, typer.Option(min=1, max=10_000, help="Days drawn for a stream.")]
+FuturesSeedOption = Annotated[int, typer.Option(min=0, help="The same seed, the same futures.")]
+ForecastsOption = Annotated[
+    Path | None, typer.Option(help="Folder of forecasts [forecasts, beside the store].")
+]
 
 
 def settings_from(config: Path | None, **flags: Any) -> Loaded:
@@ -85,6 +138,16 @@ def model_folder(settings: Settings, given: Path | None) -> Path:
             "into use, --model names another"
         )
     return current
+
+
+def let_threads_sleep() -> None:
+    """Make torch's threads wait for each other asleep; to be called before torch is imported.
+
+    They wait spinning otherwise: a training step takes 0.2 s on an idle machine of 2 cores and 5 to
+    11 s beside one or two other programs. Asleep it takes 0.3 to 0.4 s on either. The variable is
+    read when torch is loaded.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextmanager

@@ -9,21 +9,21 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from gdelphi.app.cli_text import app
+from gdelphi.app.commands.text import app
 from gdelphi.common.errors import ForecastError, GdelphiError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.day import BacktestOptions
 from gdelphi.text.train import TextTrained
-from helpers.forecast_world import desk as _desk
+from helpers.forecast_world import predictor as _predictor
 from helpers.measured_world import day_at
 from helpers.text_world import ground, settings, trained
 from helpers.training_world import variables
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 __all__ = ["ground", "settings", "trained"]
-desk = _desk
+predictor = _predictor
 
 
 def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Result:
@@ -78,15 +78,15 @@ def test_errors_say_what_is_wrong(
 
 
 def test_the_text_forecaster_is_judged_beside_the_others(
-    desk: Predictor, trained: TextTrained, tmp_path: Path
+    predictor: Predictor, trained: TextTrained, tmp_path: Path
 ) -> None:
-    model = Path(shutil.copytree(desk.folder, tmp_path / "model"))
+    model = Path(shutil.copytree(predictor.folder, tmp_path / "model"))
     asked = BacktestOptions(futures=8, text=True, text_model=trained.folder)
     request = BacktestRequest(
-        model, tmp_path / "out", day_at(75), day_at(76), asked=asked, allow_fitted=True,
+        model, tmp_path / "out", day_at(75), day_at(76), options=asked, allow_fitted=True,
         processes=1,
     )  # fmt: skip
-    summary = backtest(desk.settings, request)
+    summary = backtest(predictor.settings, request)
     names = {line["forecaster"] for line in summary["scores"]}
     assert {"text", "combined", "stack", "direct"} <= names
     (published,) = model.glob("published-root-text-*.json")
@@ -99,14 +99,14 @@ def test_the_text_forecaster_is_judged_beside_the_others(
 
 
 def test_a_desk_with_and_without_text_keep_apart_what_they_publish(
-    desk: Predictor, trained: TextTrained, tmp_path: Path
+    predictor: Predictor, trained: TextTrained, tmp_path: Path
 ) -> None:
-    model = Path(shutil.copytree(desk.folder, tmp_path / "model"))
-    with_text = Predictor(desk.settings, model, number=8, text=trained.folder)
+    model = Path(shutil.copytree(predictor.folder, tmp_path / "model"))
+    with_text = Predictor(predictor.settings, model, number=8, text=trained.folder)
     with pytest.raises(ForecastError, match="gdelphi calibrate"):
         with_text.publisher("root")
     fitted = with_text.calibrate("root")
     assert [each.name for each in fitted.combined.members][-1] == "text"
-    plain = Predictor(desk.settings, model, number=8)
+    plain = Predictor(predictor.settings, model, number=8)
     assert "text" not in [each.name for each in plain.publisher("root").combined.members]
     assert with_text.path("root", 2) == plain.path("root", 2)

@@ -1,0 +1,135 @@
+"""`gdelphi forecast`: what is likely to happen next. The stage is `forecast/forecast.py`."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from gdelphi.app.console import Steps, first_of, out, print_json, table
+from gdelphi.app.options import (
+    CompleteAsOfOption,
+    ConfigOption,
+    ForecastsOption,
+    FuturesOption,
+    FuturesSeedOption,
+    JsonOption,
+    ModelOption,
+    OriginOption,
+    PartialOption,
+    StoreOption,
+    WaitOption,
+    let_threads_sleep,
+    model_folder,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from gdelphi.forecast.archive import ForecastManifest
+    from gdelphi.forecast.forecast import ForecastResult
+    from gdelphi.forecast.summary import StatedProbability, StreamInBrief
+
+FEW = 3  # streams that are shown one by one
+NAMED = {"nearest": "the nearest observed phrase", "namer": "the namer"}
+ARGUMENTS = {"actor1": "who", "actor2": "to whom", "region": "where"}
+
+
+def command(
+    model: ModelOption = None,
+    origin: OriginOption = "latest",
+    streams: Annotated[
+        str, typer.Option(help="Codes as KE,UP; the largest, as top50; or all.")
+    ] = "all",
+    horizon: Annotated[int, typer.Option(min=1, max=7, help="Days ahead.")] = 1,
+    futures: FuturesOption = 100,
+    seed: FuturesSeedOption = 0,
+    allow_partial: PartialOption = False,
+    as_of: CompleteAsOfOption = None,
+    out: ForecastsOption = None,
+    json: JsonOption = False,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    wait: WaitOption = None,
+) -> None:
+    """Say what is likely to happen next, and keep it.
+
+    For each stream a hundred possible next days, the probability of every standard event, and who
+    is likely to do what to whom. A forecast is a folder of its own that is never written over; the
+    same one asked for again is found.
+    """
+    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    let_threads_sleep()
+    with Steps() as steps:
+        from gdelphi.forecast.forecast import ForecastRequest, forecast
+
+        request = ForecastRequest(
+            model=model_folder(settings, model), origin=origin, streams=streams, horizon=horizon,
+            futures=futures, seed=seed, allow_partial=allow_partial, as_of=as_of, out=out,
+        )  # fmt: skip
+        result = forecast(settings, request, on_step=steps.step, on_packed=steps.packed)
+    show_forecast(result, json=json)
+
+
+def show_forecast(result: "ForecastResult", *, json: bool) -> None:
+    """Print a forecast in brief."""
+    from gdelphi.forecast.summary import in_brief
+
+    forecast, brief = result.forecast, in_brief(result.forecast)
+    if json:
+        head = {"folder": str(forecast.folder), "made": result.made, **forecast.manifest.plain()}
+        print_json({**head, **asdict(brief)})
+        return
+    show_manifest(forecast.manifest)
+    if len(brief.streams) <= FEW:
+        for stream in brief.streams:
+            _show_stream(stream)
+    else:
+        out.print("\nheadlines that are furthest from what is usual")
+        out.print(_headlines(brief.changes, streams=True))
+    out.print(Text(f"\n{'kept in' if result.made else 'was there:'} {forecast.folder}"))
+
+
+def show_manifest(manifest: "ForecastManifest") -> None:
+    """Print what a forecast is of, and what a reader has to know about it."""
+    recipe = manifest.recipe
+    head = f"forecast of {manifest.target_day:%A} {manifest.target_day} from {recipe.origin}"
+    out.print(Text(head, style="bold"))
+    out.print(
+        f"{len(recipe.streams)} streams: {first_of(recipe.streams)}; {recipe.futures} futures "
+        f"each, seed {recipe.seed}; issued {manifest.issued_at:%Y-%m-%d %H:%M} UTC"
+    )
+    named = manifest.named
+    if named and named.by != "origin":
+        out.print(f"names by {NAMED[named.by]}: {named.renamed / max(named.atoms, 1):.0%} of the "
+                  "atoms are called other than what they were drawn from")  # fmt: skip
+    if recipe.partial:
+        out.print(Text("PARTIAL: the origin's news day was not complete", style="yellow"))
+    if manifest.hindsight:
+        told = f"in hindsight: what is published was fitted on days up to {manifest.fitted_until}"
+        out.print(Text(told, style="yellow"))
+
+
+def _show_stream(stream: "StreamInBrief") -> None:
+    out.print(Text(f"\n{stream.name} ({stream.stream})", style="bold"))
+    for weight, phrase in stream.brief:
+        out.print(Text(f"  {weight:>4.0%}  {phrase}"))
+    out.print()
+    out.print(_headlines(stream.headlines, who=stream.who))
+    out.print(Text(f"futures that count: {stream.effective:.0f}", style="dim"))
+
+
+def _headlines(
+    rows: "tuple[StatedProbability, ...]",
+    *,
+    streams: bool = False,
+    who: dict[str, Any] | None = None,
+) -> Table:
+    names = ["stream"] * streams + ["code", "headline", ">published", ">stack", ">usual"]
+    shown = table(*names, *(ARGUMENTS.values() if who else ()))
+    for row in rows:
+        cells = [row.stream] * streams + [row.code, row.label]
+        cells += [f"{value:.0%}" for value in (row.published, row.stack, row.usual)]
+        likely = (who or {}).get(row.code, {})
+        shown.add_row(*map(Text, cells), *(Text(likely.get(kind, "")) for kind in ARGUMENTS if who))
+    return shown

@@ -1,0 +1,76 @@
+"""`gdelphi score`: stored forecasts whose day has come. The stage is `judge/score.py`."""
+
+from dataclasses import asdict
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gdelphi.app.console import grid, number, out, skill_cells, table
+from gdelphi.app.options import (
+    ConfigOption,
+    ForecastsOption,
+    JsonOption,
+    StoreOption,
+    WaitOption,
+    parse_day,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from gdelphi.judge.score import ForecastsScored
+
+
+def command(
+    forecasts: ForecastsOption = None,
+    as_of: Annotated[
+        date | None,
+        typer.Option(
+            "--as-of", parser=parse_day, metavar="DAY", help="Judge as if it were this day."
+        ),
+    ] = None,
+    json: JsonOption = False,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    wait: WaitOption = None,
+) -> None:
+    """Score stored forecasts whose day has come.
+
+    Scores lie in scores/ of the folder of forecasts, a file for each. Run again, it scores only
+    what is new. Forecasts in hindsight are scored and kept out of the table.
+    """
+    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    from gdelphi.forecast.archive import forecasts_folder
+    from gdelphi.judge.score import score_forecasts
+
+    result = score_forecasts(settings, forecasts or forecasts_folder(settings), as_of=as_of)
+    show_scored(result, json=json)
+
+
+def show_scored(result: "ForecastsScored", *, json: bool) -> None:
+    """Print how many were scored, and how the published probabilities stand."""
+    if json:
+        from gdelphi.judge.files import as_json
+
+        print(as_json(asdict(result)), end="")  # noqa: T201
+        return
+    about = grid(f"forecasts in {result.folder}")
+    about.add_row("scored now", f"{len(result.scored):,}")
+    about.add_row("before", f"{result.known:,}")
+    about.add_row("waiting", f"{result.waiting:,} for their day")
+    if result.hindsight:
+        about.add_row("in hindsight", f"{result.hindsight:,}, not in the table")
+    out.print(about)
+    if not result.standings:
+        return
+    shown = table(
+        "level", "target", ">days", ">cells", ">Brier", ">stack", ">skill", ">95%",
+        title="\npublished against the stack", no_wrap=True,
+    )  # fmt: skip
+    for line in result.standings:
+        skill = {"value": line.skill.value, "low": line.skill.low, "high": line.skill.high}
+        shown.add_row(
+            line.level, line.target, f"{line.days:,}", f"{line.cells:,}", number(line.published),
+            number(line.stack), *skill_cells(skill),
+        )  # fmt: skip
+    out.print(shown)
