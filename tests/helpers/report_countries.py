@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gdelphi.common.settings import Settings
-from gdelphi.report.choose import open_shelf
+from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import CountryReport
 from gdelphi.report.countries import forecast_countries
 from gdelphi.report.past import PastNews, read_past
@@ -31,8 +31,10 @@ def past_of(settings: Settings, origin: date, streams: tuple[str, ...] | None) -
 
 
 def countries_of(settings: Settings, folder: Path, origin: date = ORIGIN) -> list[CountryReport]:
-    shelf = open_shelf(folder)
-    manifest = shelf.at(origin)
+    forecasts = read_forecast_folder(folder)
+    manifest = forecasts.at(origin)
     assert manifest is not None
     past = past_of(settings, origin, manifest.recipe.streams)
-    return forecast_countries(settings, shelf.load(manifest), past, shelf.said_before(origin))
+    return forecast_countries(
+        settings, forecasts.load(manifest), past, forecasts.published_before(origin)
+    )

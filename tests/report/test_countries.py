@@ -13,13 +13,15 @@ from gdelphi.forecast import tables as forecast_tables
 from gdelphi.forecast.archive import Recipe
 from gdelphi.measures.profiles import read_profiles, standard_events
 from gdelphi.report import countries as gather
-from gdelphi.report.choose import open_shelf
+from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import CONFLICT
 from gdelphi.report.countries import past_countries
 from gdelphi.store.status import read_status
 from helpers.measured_world import DAYS, GONE, changed, copied_store, day_at, measured
-from helpers.report_countries import ORIGIN, countries_of, past_of
+from helpers.report_countries import ORIGIN, countries_of, past_of, settings, streams
 from helpers.report_world import low, recipe_at, stored
+
+__all__ = ["settings", "streams"]
 
 
 @pytest.fixture
@@ -200,9 +202,9 @@ def test_the_forecast_about_most_streams_is_taken_then_the_last_issued(
     large = stored(tmp_path, recipe_at(ORIGIN, streams))
     stored(tmp_path, recipe_at(ORIGIN, streams[:1], seed=5))
     stored(tmp_path, recipe_at(ORIGIN, streams, horizon=2, seed=6))
-    assert open_shelf(tmp_path).at(ORIGIN) == large.manifest
+    assert read_forecast_folder(tmp_path).at(ORIGIN) == large.manifest
     later = stored(tmp_path, recipe_at(ORIGIN, streams, seed=7))
-    found = open_shelf(tmp_path).at(ORIGIN)
+    found = read_forecast_folder(tmp_path).at(ORIGIN)
     assert found is not None
     assert found.issued_at == max(later.manifest.issued_at, large.manifest.issued_at)
 
@@ -213,10 +215,10 @@ def test_a_damaged_forecast_is_passed_over_and_told(
     broken = stored(tmp_path, recipe_at(day_at(60), streams))
     stored(tmp_path, recipe_at(ORIGIN, streams))
     (broken.folder / "forecast.json").write_text("{}")
-    shelf = open_shelf(tmp_path)
-    assert shelf.newest(ORIGIN) == ORIGIN
-    assert len(shelf.manifests) == 1
-    assert str(broken.folder) in shelf.problems[0]
+    forecasts = read_forecast_folder(tmp_path)
+    assert forecasts.newest(ORIGIN) == ORIGIN
+    assert len(forecasts.manifests) == 1
+    assert str(broken.folder) in forecasts.problems[0]
 
 
 def test_column_names_are_those_of_the_tables() -> None:

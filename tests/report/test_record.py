@@ -15,24 +15,22 @@ from gdelphi.forecast.archive import StoredForecast
 from gdelphi.judge.files import scores_path, write_table
 from gdelphi.judge.score import score_forecasts
 from gdelphi.measures.profiles import outcomes, read_profiles
-from gdelphi.report.choose import open_shelf
+from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import (
     Record,
     RecordWindow,
     SkillLine,
 )
-from gdelphi.report.judged import (
-    JudgedCells,
-    PastForecasts,
-    judged_forecasts,
-    probability_from,
-)
 from gdelphi.report.record import (
     FEWEST,
+    JudgedCells,
+    PastForecasts,
     bins,
     consistency_band,
     hits,
+    judged_forecasts,
     misses,
+    probability_from,
     record_of,
     verdict_of,
 )
@@ -87,7 +85,7 @@ def scored(
 def test_stored_forecasts_are_judged_by_their_scores(
     settings: Settings, streams: tuple[str, ...], scored: Path
 ) -> None:
-    record = record_of(settings, open_shelf(scored), day_at(70))
+    record = record_of(settings, read_forecast_folder(scored), day_at(70))
     assert record.source == "forecasts"
     history = read_profiles(settings, "root", streams)
     # Day 66 is missing: it was never scored. Forecasts of days after the origin are not known yet.
@@ -114,10 +112,10 @@ def test_hindsight_and_unscored_forecasts_are_not_judged(
     stored(tmp_path, recipe_at(day_at(61), streams), fitted_until=day_at(75))
     score_forecasts(settings, tmp_path, as_of=LATER)
     stored(tmp_path, recipe_at(day_at(62), streams))
-    judged, chosen, _ = judged_forecasts(open_shelf(tmp_path), day_at(79))
+    judged, chosen, _ = judged_forecasts(read_forecast_folder(tmp_path), day_at(79))
     assert chosen == [good.manifest]
     assert judged.days == (day_at(61),)
-    assert judged_forecasts(open_shelf(tmp_path), day_at(60))[0].days == ()
+    assert judged_forecasts(read_forecast_folder(tmp_path), day_at(60))[0].days == ()
 
 
 def test_streams_may_differ_from_day_to_day(
@@ -126,7 +124,7 @@ def test_streams_may_differ_from_day_to_day(
     stored(tmp_path, recipe_at(day_at(60), streams))
     stored(tmp_path, recipe_at(day_at(61), streams[:1]))
     score_forecasts(settings, tmp_path, as_of=LATER)
-    judged, *_ = judged_forecasts(open_shelf(tmp_path), day_at(79))
+    judged, *_ = judged_forecasts(read_forecast_folder(tmp_path), day_at(79))
     said = judged.targets["occurs"].published
     assert said.shape == (2, 40)
     alone = np.array([stream == streams[0] for stream, _ in judged.cells])
@@ -146,7 +144,7 @@ def test_before_there_are_enough_a_backtest_is_shown_and_named(
     stored(tmp_path, recipe_at(day_at(60), streams))
     score_forecasts(settings, tmp_path, as_of=LATER)
     with_one = changed(settings, "report", backtest=tmp_path / "bt")
-    record = record_of(with_one, open_shelf(tmp_path), given[-2])
+    record = record_of(with_one, read_forecast_folder(tmp_path), given[-2])
     assert record.source == "backtest"
     window = record.windows[-1]  # neither days that were fitted on, nor one after the origin
     assert (window.first, window.last, window.judged) == (given[10], given[-2], 29)
@@ -159,13 +157,13 @@ def test_before_there_are_enough_a_backtest_is_shown_and_named(
 def test_a_backtest_beside_the_store_is_found(tmp_path: Path) -> None:
     said = {"published": 0.6, "stack": 0.5}
     write_backtest(tmp_path / "backtest", days(30), said, changing, first_allowed=DAY)
-    record = record_of(plain(tmp_path), open_shelf(tmp_path / "none"), LATER)
+    record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
     assert (record.source, record.skilful) == ("backtest", False)
     assert record.verdict.startswith("No skill over the baselines has been shown.")
 
 
 def test_nothing_judged_says_what_to_run(tmp_path: Path) -> None:
-    record = record_of(plain(tmp_path), open_shelf(tmp_path / "none"), LATER)
+    record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
     assert (record.source, record.skilful, record.windows) == ("none", None, [])
     assert "`gdelphi backtest`" in record.note
 
@@ -179,7 +177,7 @@ def test_a_backtest_that_cannot_be_shown_is_told(tmp_path: Path, how: str) -> No
         level = "base" if how == "another level" else "root"
         said = {"published": 0.6, "stack": 0.5}
         write_backtest(folder, given, said, changing, first_allowed=DAY, level=level)
-    record = record_of(plain(tmp_path), open_shelf(tmp_path / "none"), LATER)
+    record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
     assert record.source == "none"
     assert str(folder) in record.note
 
@@ -188,10 +186,10 @@ def test_a_damaged_score_file_is_told_and_does_not_stop_the_report(
     settings: Settings, scored: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(scored, tmp_path / "copy"))
-    manifest = open_shelf(folder).at(day_at(66))
+    manifest = read_forecast_folder(folder).at(day_at(66))
     assert manifest is not None
     scores_path(folder, day_at(66), manifest.id).write_bytes(b"no parquet")
-    record = record_of(settings, open_shelf(folder), day_at(70))
+    record = record_of(settings, read_forecast_folder(folder), day_at(70))
     assert record.source == "forecasts"
     assert day_at(67) not in {each.day for each in [*record.hits, *record.misses]}
     assert "cannot be read" in record.note
@@ -322,7 +320,7 @@ def test_a_record_is_json(tmp_path: Path) -> None:
     """A stack without any error leaves skill undefined: no line, and no NaN."""
     said = {"published": 0.5, "stack": 1.0}
     write_backtest(tmp_path / "backtest", days(20), said, lambda *_: 1.0, first_allowed=DAY)
-    record = record_of(plain(tmp_path), open_shelf(tmp_path / "none"), LATER)
+    record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
     assert record.windows[0].lines == []
     assert Record.model_validate_json(record.model_dump_json()) == record
 
@@ -337,7 +335,7 @@ def test_scores_of_another_shape_are_not_needed(tmp_path: Path) -> None:
          "published brier": 0.25, "stack brier": 0.36},
     ]  # fmt: skip
     write_table(pa.Table.from_pylist(rows), scores_path(tmp_path, DAY, made.manifest.id))
-    found, *_ = judged_forecasts(open_shelf(tmp_path), DAY + timedelta(days=1))
+    found, *_ = judged_forecasts(read_forecast_folder(tmp_path), DAY + timedelta(days=1))
     assert found.targets["headline"].published == pytest.approx(np.array([[0.5]]))
     assert found.targets["headline"].stack == pytest.approx(np.array([[0.4]]))
-    assert np.isnan(found.targets["surge"].came).all()
+    assert np.isnan(found.targets["surge"].outcome).all()

@@ -18,7 +18,7 @@ from gdelphi.common.splits import split_days
 from gdelphi.report.banners import days_needed
 from gdelphi.report.content import MEASURES_NEWS, Report
 from gdelphi.report.feed import ATOM
-from gdelphi.report.lists import KEPT, write_lists
+from gdelphi.report.lists import CACHE, write_lists
 from gdelphi.report.report import (
     report_schema,
 )
@@ -43,7 +43,7 @@ def test_a_report_is_a_folder_with_all_its_files(settings: Settings, forecasts: 
     assert written.folder == out / ORIGIN.isoformat()
     assert {path.name for path in written.folder.iterdir()} == FILES
     assert {path.name for path in out.iterdir()} == {
-        ORIGIN.isoformat(), "index.html", "feed.xml", ".lock", KEPT,
+        ORIGIN.isoformat(), "index.html", "feed.xml", ".lock", CACHE,
     }  # fmt: skip
     said = check(written.folder)
     assert Report.model_validate(said) == written.report
@@ -127,16 +127,16 @@ def test_lists_have_all_reports_but_damaged_ones(
 def test_what_is_kept_for_lists_is_not_trusted(settings: Settings, forecasts: Path) -> None:
     written = made(settings, forecasts)
     out = written.folder.parent
-    kept = json.loads((out / KEPT).read_text())
+    kept = json.loads((out / CACHE).read_text())
     kept[str(ORIGIN)]["head"]["title"] = "kept"
-    (out / KEPT).write_text(json.dumps(kept))
+    (out / CACHE).write_text(json.dumps(kept))
     write_lists(out, title="t", address=None)
     assert "kept: " in (out / "feed.xml").read_text()  # the mark is of this file
     os.utime(written.folder / "report.json", ns=(1, 1))
     write_lists(out, title="t", address=None)
     assert "kept: " not in (out / "feed.xml").read_text()
     for broken in ("no json", "[1]", json.dumps({str(ORIGIN): {"mark": [1, 2]}})):
-        (out / KEPT).write_text(broken)
+        (out / CACHE).write_text(broken)
         assert write_lists(out, title="t", address=None) == []
         assert entries(out) == [f"{ORIGIN}/index.html"]
 

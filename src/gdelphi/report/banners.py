@@ -23,8 +23,8 @@ NEXT: Final = "`gdelphi embed`, `gdelphi train` and `gdelphi forecast` make one"
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What banners are about."""
+class ReportState:
+    """What banners are made from."""
 
     settings: Settings
     status: Status
@@ -39,10 +39,10 @@ class Circumstances:
     """streams of the watchlist that the report does not have"""
 
     @property
-    def status_of_origin(self) -> str | None:
+    def gap_at_origin(self) -> str | None:
         """What is wrong with the origin's day, if anything."""
-        found = (gap.state for gap in self.status.gaps if gap.first <= self.origin <= gap.last)
-        return next(found, None)
+        states = (gap.state for gap in self.status.gaps if gap.first <= self.origin <= gap.last)
+        return next(states, None)
 
 
 def is_stale(settings: Settings, origin: date, as_of: date) -> bool:
@@ -50,40 +50,40 @@ def is_stale(settings: Settings, origin: date, as_of: date) -> bool:
     return (as_of - origin).days > settings.status.stale_after_days
 
 
-def banners(about: Circumstances) -> list[str]:
+def banners(state: ReportState) -> list[str]:
     """The sentences, the gravest first."""
-    return [clean(each) for each in _all(about)]
+    return [clean(sentence) for sentence in _sentences(state)]
 
 
-def _all(about: Circumstances) -> Iterator[str]:
-    manifest = about.manifest
+def _sentences(state: ReportState) -> Iterator[str]:
+    manifest = state.manifest
     if manifest is None:
-        yield no_forecast(about.settings, about.status)
-    elif about.record.skilful is False:
-        yield about.record.verdict
-    if about.partial:
+        yield no_forecast(state.settings, state.status)
+    elif state.record.skilful is False:
+        yield state.record.verdict
+    if state.partial:
         yield (
-            f"Partial: the news day {about.origin} was not complete when this was made. A day that "
+            f"Partial: the news day {state.origin} was not complete when this was made. A day that "
             "is still coming in looks quiet."
         )
-    elif about.status_of_origin == "partial":
-        yield f"Some files of the news day {about.origin} are missing at the source."
-    if is_stale(about.settings, about.origin, about.status.as_of):
-        behind = (about.status.as_of - about.origin).days
+    elif state.gap_at_origin == "partial":
+        yield f"Some files of the news day {state.origin} are missing at the source."
+    if is_stale(state.settings, state.origin, state.status.as_of):
+        behind = (state.status.as_of - state.origin).days
         yield (
-            f"Stale: the last news day in this report is {about.origin}, {counted(behind, 'day')} "
-            f"before {about.status.as_of}."
+            f"Stale: the last news day in this report is {state.origin}, {counted(behind, 'day')} "
+            f"before {state.status.as_of}."
         )
     if manifest is not None:
-        yield from _of_forecast(manifest)
-    yield from _of_days(about.past)
-    if about.unknown:
-        yield f"The watchlist names {', '.join(about.unknown)}, of which this report has nothing."
-    for problem in about.problems:
+        yield from _about_forecast(manifest)
+    yield from _about_days(state.past)
+    if state.unknown:
+        yield f"The watchlist names {', '.join(state.unknown)}, of which this report has nothing."
+    for problem in state.problems:
         yield f"A stored forecast was passed over: {problem}."
 
 
-def _of_forecast(manifest: ForecastManifest) -> Iterator[str]:
+def _about_forecast(manifest: ForecastManifest) -> Iterator[str]:
     if manifest.hindsight:
         yield (
             f"In hindsight: what is published was fitted on days up to {manifest.fitted_until}, "
@@ -96,7 +96,7 @@ def _of_forecast(manifest: ForecastManifest) -> Iterator[str]:
         )
 
 
-def _of_days(past: PastNews) -> Iterator[str]:
+def _about_days(past: PastNews) -> Iterator[str]:
     missing = past.missing
     if missing:
         named = ", ".join(day.isoformat() for day in missing[-3:])
@@ -114,18 +114,18 @@ def no_forecast(settings: Settings, status: Status) -> str:
     """Why a report has no forecast, and what to do."""
     if status.first_day is None or status.last_day is None:
         return f"No forecast: the store has no days yet. `gdelphi ingest` brings some; {NEXT}."
-    there = (status.last_day - status.first_day).days + 1
+    days = (status.last_day - status.first_day).days + 1
     needed = days_needed(settings)
-    if needed is not None and there < needed:
+    if needed is not None and days < needed:
         return (
-            f"No forecast: too short to train. The store has {counted(there, 'day')}, "
+            f"No forecast: too short to train. The store has {counted(days, 'day')}, "
             f"{status.first_day} to {status.last_day}; with these settings a model needs at "
             f"least {needed}: "
             f"{settings.sequences.context_days} to look back on, and days left for training, two "
             f"validations and a test. `gdelphi ingest` brings more; then {NEXT}."
         )
     return (
-        f"No forecast: none has been made. The store has {counted(there, 'day')}, enough to train; "
+        f"No forecast: none has been made. The store has {counted(days, 'day')}, enough to train; "
         f"{NEXT}."
     )
 
@@ -140,11 +140,11 @@ def days_needed(settings: Settings) -> int | None:
         return None
     context = settings.sequences.context_days
     return next(
-        (days for days in range(1, FURTHEST) if _enough(days, context, settings.split)), None
+        (days for days in range(1, FURTHEST) if _are_enough(days, context, settings.split)), None
     )
 
 
-def _enough(days: int, context: int, split: SplitSettings) -> bool:
+def _are_enough(days: int, context: int, split: SplitSettings) -> bool:
     """Whether every part has a day, and training has one with its context before it."""
     first = date(2000, 1, 1)  # any
     try:

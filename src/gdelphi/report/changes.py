@@ -28,117 +28,122 @@ MEMBERS: Final = {
     "atoms": "its moved atoms",
     "text": "the text forecaster",
 }
-"""members of the model, as a reader is told"""
+"""members of the model, as a reader knows them"""
 BASELINES_SHOWN: Final = 2
-OFTEN: Final = 2  # futures from one day that are worth telling
+OFTEN: Final = 2  # futures from one day that are worth a word
 
 
 def changes_of(
     countries: Sequence[CountryReport], watched: Sequence[str], past: PastNews
 ) -> list[Change]:
     """The largest changes of the streams that are watched."""
-    found = [
-        (country, each)
+    changes = [
+        (country, probability)
         for country in countries
         if country.stream in watched
-        for each in country.probabilities
-        if each.level == "root" and each.target in CHANGE_TARGETS and _moved(each) >= LEAST
+        for probability in country.probabilities
+        if probability.level == "root"
+        and probability.target in CHANGE_TARGETS
+        and _moved(probability) >= LEAST
     ]
-    found.sort(key=lambda pair: (-_moved(pair[1]), pair[0].stream, pair[1].code, pair[1].target))
-    return [_change(country, each, past) for country, each in found[:MOST]]
+    changes.sort(key=lambda pair: (-_moved(pair[1]), pair[0].stream, pair[1].code, pair[1].target))
+    return [_change(country, probability, past) for country, probability in changes[:MOST]]
 
 
-def _before(said: Probability) -> float | None:
-    return said.usual if said.yesterday is None else said.yesterday
+def _before(probability: Probability) -> float | None:
+    return probability.usual if probability.yesterday is None else probability.yesterday
 
 
-def _moved(said: Probability) -> float:
-    before = _before(said)
-    return 0.0 if before is None else abs(said.published - before)
+def _moved(probability: Probability) -> float:
+    before = _before(probability)
+    return 0.0 if before is None else abs(probability.published - before)
 
 
-def _change(country: CountryReport, said: Probability, past: PastNews) -> Change:
+def _change(country: CountryReport, probability: Probability, past: PastNews) -> Change:
     return Change(
         stream=country.stream,
         name=country.name,
-        code=said.code,
-        label=said.label,
-        target=said.target,
-        published=said.published,
-        before=_before(said) or 0.0,
-        against="usual" if said.yesterday is None else "yesterday",
-        reasons=list(_reasons(country, said, past)),
+        code=probability.code,
+        label=probability.label,
+        target=probability.target,
+        published=probability.published,
+        before=_before(probability) or 0.0,
+        against="usual" if probability.yesterday is None else "yesterday",
+        reasons=list(_reasons(country, probability, past)),
     )
 
 
-def _reasons(country: CountryReport, said: Probability, past: PastNews) -> Iterator[str]:
+def _reasons(country: CountryReport, probability: Probability, past: PastNews) -> Iterator[str]:
     """First what the news were like, then how the number came about."""
-    yield from _last_days(country, said, past)
-    yield from _strongest_report(country, said)
-    yield from _drawn_days(country, said)
-    yield _members(said)
+    yield from _last_days(country, probability, past)
+    yield from _strongest_report(country, probability)
+    yield from _drawn_days(country, probability)
+    yield _members(probability)
 
 
-def _members(said: Probability) -> str:
+def _members(probability: Probability) -> str:
     """What the members say, the model's first."""
-    own = [f"{MEMBERS[name]} says {percent(said.members[name])}" for name in _own(said)]
-    own = [own[0], *(each.replace(" says", "") for each in own[1:])] if own else []
-    stack = "" if said.stack is None else f"the baselines' stack {percent(said.stack)}"
-    others = sorted(set(said.members) - set(MEMBERS), key=lambda name: -said.members[name])
-    extremes = [f"{name} {percent(said.members[name])}" for name in others[:BASELINES_SHOWN]]
+    members = probability.members
+    own = [
+        f"{name} says {percent(members[member])}"
+        for member, name in MEMBERS.items()
+        if member in members
+    ]
+    own = [own[0], *(part.replace(" says", "") for part in own[1:])] if own else []
+    stack = ""
+    if probability.stack is not None:
+        stack = f"the baselines' stack {percent(probability.stack)}"
+    others = sorted(set(members) - set(MEMBERS), key=lambda name: -members[name])
+    extremes = [f"{name} {percent(members[name])}" for name in others[:BASELINES_SHOWN]]
     within = f" (highest: {', '.join(extremes)})" if extremes and stack else ""
     parts = "; ".join(part for part in (", ".join(own), stack + within) if part)
     which = "what is published is their combination" if own else ""
-    if said.which == "stack":
+    if probability.which == "stack":
         which = "what is published is the stack, since no combination was better on past days"
     return "; ".join(part for part in (parts, which) if part)
 
 
-def _own(said: Probability) -> list[str]:
-    return [name for name in MEMBERS if name in said.members]
-
-
-def _last_days(country: CountryReport, said: Probability, past: PastNews) -> Iterator[str]:
-    times, known = past.headlines(country.stream, said.code)
-    standing = past.standing(country.stream, said.code)
+def _last_days(country: CountryReport, probability: Probability, past: PastNews) -> Iterator[str]:
+    times, known = past.headlines(country.stream, probability.code)
+    standing = past.standing(country.stream, probability.code)
     if known:
-        told = f"a headline on {times} of the last {RECENT} days"
+        reason = f"a headline on {times} of the last {RECENT} days"
         missing = f" ({RECENT - known} of them missing)" if known < RECENT else ""
         if standing:
-            told += (
+            reason += (
                 f"{missing}; its share of the news was {standing.share:.1%} on {past.origin}, "
                 f"against a median of {standing.median:.1%} over the {standing.days} days before"
             )
-        yield told
+        yield reason
 
 
-def _strongest_report(country: CountryReport, said: Probability) -> Iterator[str]:
+def _strongest_report(country: CountryReport, probability: Probability) -> Iterator[str]:
     evidence = [
         row
         for event in country.events
-        if (event.level, event.code) == ("root", said.code)
+        if (event.level, event.code) == ("root", probability.code)
         for row in event.evidence
     ]
     if evidence:
-        row = max(evidence, key=lambda each: (each.mentions, each.day))
+        row = max(evidence, key=lambda report: (report.mentions, report.day))
         times = "once" if row.mentions == 1 else f"{row.mentions:,} times"
         yield f"the strongest report of it, mentioned {times} on {row.day}: {row.words}"
 
 
-def _drawn_days(country: CountryReport, said: Probability) -> Iterator[str]:
+def _drawn_days(country: CountryReport, probability: Probability) -> Iterator[str]:
     """The futures with an atom of this root, and the day that most of them come from."""
     if country.fan is None or not country.fan.futures:
         return
     having = [
         future
         for future in country.fan.futures
-        if any(point.root == said.code for point in future.points)
+        if any(point.root == probability.code for point in future.points)
     ]
     total = len(country.fan.futures)
-    told = f"among the phrases of {len(having)} of {total} futures"
+    reason = f"among the phrases of {len(having)} of {total} futures"
     days = Counter(future.day for future in having)
     if days:
         day, times = max(days.items(), key=lambda item: (item[1], item[0]))
         if times >= OFTEN:
-            told += f", {times} of them drawn from {day}"
-    yield told
+            reason += f", {times} of them drawn from {day}"
+    yield reason

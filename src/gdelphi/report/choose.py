@@ -2,11 +2,11 @@
 
 Of several forecasts at an origin the one about the most streams is published, and of these the one
 that was issued last: a trial run about two countries must not take the place of the whole. A
-forecast that cannot be read is told and passed over: one damaged folder of last year must not keep
+forecast that cannot be read is named and passed over: one damaged folder of last year must not keep
 this morning's report from coming out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -27,30 +27,30 @@ CellKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """The forecasts of a folder, for tomorrow only, and what is wrong with others."""
+class ForecastFolder:
+    """The forecasts of a folder for the next day, and what is wrong with others."""
 
-    folder: Path
+    path: Path
     manifests: tuple[ForecastManifest, ...]
     problems: tuple[str, ...] = ()
 
     def at(self, origin: date) -> ForecastManifest | None:
         """The one that is published at an origin."""
-        return best(each for each in self.manifests if each.recipe.origin == origin)
+        return best(manifest for manifest in self.manifests if manifest.recipe.origin == origin)
 
     def newest(self, until: date) -> date | None:
         """The last origin up to a day that has one."""
-        origins = (each.recipe.origin for each in self.manifests)
+        origins = (manifest.recipe.origin for manifest in self.manifests)
         return max((origin for origin in origins if origin <= until), default=None)
 
     def load(self, manifest: ForecastManifest) -> StoredForecast:
         """The forecast itself, checked; others that are damaged are no matter."""
-        found = ForecastStore(self.folder).find(manifest.recipe)
-        if found is None:
-            raise ForecastError(f"the forecast {manifest.id} is no longer in {self.folder}")
-        return found
+        forecast = ForecastStore(self.path).find(manifest.recipe)
+        if forecast is None:
+            raise ForecastError(f"the forecast {manifest.id} is no longer in {self.path}")
+        return forecast
 
-    def said_before(self, origin: date) -> Mapping[CellKey, float]:
+    def published_before(self, origin: date) -> Mapping[CellKey, float]:
         """What was published one origin earlier, of its own day."""
         manifest = self.at(origin - timedelta(days=1))
         if manifest is None:
@@ -76,20 +76,16 @@ def rank(manifest: ForecastManifest) -> tuple[int, datetime, str]:
     return len(manifest.recipe.streams), manifest.issued_at, manifest.id
 
 
-def open_shelf(folder: Path) -> Shelf:
+def read_forecast_folder(folder: Path) -> ForecastFolder:
     """Look through a folder of forecasts; one that is not there has none."""
-    found: list[ForecastManifest] = []
+    manifests: list[ForecastManifest] = []
     problems: list[str] = []
-    for path in _folders(folder):
+    for path in sorted(folder.glob(f"*-*-*/[!.]*/{MANIFEST}")):
         try:
-            manifest = read_manifest(path)
+            manifest = read_manifest(path.parent)
         except ForecastError as error:
             problems.append(str(error))
             continue
         if manifest.recipe.horizon == HORIZON:
-            found.append(manifest)
-    return Shelf(folder, tuple(found), tuple(problems))
-
-
-def _folders(folder: Path) -> Iterator[Path]:
-    yield from sorted(path.parent for path in folder.glob(f"*-*-*/[!.]*/{MANIFEST}"))
+            manifests.append(manifest)
+    return ForecastFolder(folder, tuple(manifests), tuple(problems))

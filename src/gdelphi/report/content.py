@@ -215,7 +215,7 @@ class Bin(Content):
 
 
 class Verdict(Content):
-    """A published probability, and what came."""
+    """A published probability and its outcome."""
 
     day: date
     stream: str

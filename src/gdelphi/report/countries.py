@@ -85,11 +85,11 @@ _TABLES: Final = ("probabilities", "shares", "futures", "brief", "events", "evid
 
 
 def _by_stream(forecast: StoredForecast, name: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     if name in forecast:
         for row in forecast.table(name).to_pylist():
-            found[row["stream"]].append(row)
-    return found
+            rows[row["stream"]].append(row)
+    return rows
 
 
 # --- without a forecast ---------------------------------------------------------------------------
@@ -124,14 +124,14 @@ def bare_country(stream: str, past: PastNews, latest: list[WeightedPhrase]) -> C
 
 def _past_shares(past: Mapping[str, list[float | None]]) -> list[Share]:
     """Shares of the past days themselves, where there are any."""
-    found = []
+    shares = []
     for code, series in past.items():
         known = sorted(value for value in series if value is not None)
         if known and known[-1] > 0:
             cuts = {name: _quantile(known, at) for name, at in QUANTILES.items()}
             mean = number(sum(known) / len(known)) or 0.0
-            found.append(Share(code=code, label=label_of(code), mean=mean, past=series, **cuts))
-    return found
+            shares.append(Share(code=code, label=label_of(code), mean=mean, past=series, **cuts))
+    return shares
 
 
 def _quantile(known: Sequence[float], at: float) -> float:
@@ -158,16 +158,16 @@ def probabilities_of(rows: TableRows, yesterday: Mapping[CellKey, float]) -> lis
 
 def _likely(rows: TableRows, level: str) -> set[str]:
     """The likeliest codes of a finer level, as headlines and then at all."""
-    said: dict[str, dict[str, float]] = defaultdict(dict)
+    published: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
         if row["level"] == level:
-            said[row["code"]][row["target"]] = number(row["published"]) or 0.0
+            published[row["code"]][row["target"]] = number(row["published"]) or 0.0
     enough = [
         code
-        for code, given in said.items()
-        if any(given.get(target, 0.0) >= least for target, least in LIKELY.items())
+        for code, by_target in published.items()
+        if any(by_target.get(target, 0.0) >= least for target, least in LIKELY.items())
     ]
-    enough.sort(key=lambda code: (*(-said[code].get(target, 0.0) for target in LIKELY), code))
+    enough.sort(key=lambda code: (*(-published[code].get(target, 0.0) for target in LIKELY), code))
     return set(enough[:MOST_FINER])
 
 
@@ -194,11 +194,11 @@ def _probability(row: Mapping[str, Any], yesterday: Mapping[CellKey, float]) -> 
 
 def _map_numbers(probabilities: Iterable[Probability]) -> dict[str, Any]:
     """What the map is coloured by."""
-    roots = [each for each in probabilities if each.level == "root"]
-    surges = [each for each in roots if each.target == "surge" and each.code in CONFLICT]
-    surge = max(surges, key=lambda each: each.published, default=None)
-    moved = [each for each in roots if each.target == "headline" and each.usual is not None]
-    change = max(moved, key=lambda each: abs(each.published - (each.usual or 0.0)), default=None)
+    roots = [p for p in probabilities if p.level == "root"]
+    surges = [p for p in roots if p.target == "surge" and p.code in CONFLICT]
+    surge = max(surges, key=lambda p: p.published, default=None)
+    moved = [p for p in roots if p.target == "headline" and p.usual is not None]
+    change = max(moved, key=lambda p: abs(p.published - (p.usual or 0.0)), default=None)
     return {
         "conflict_surge": surge.published if surge else None,
         "conflict_code": surge.code if surge else None,
@@ -211,13 +211,13 @@ def _map_numbers(probabilities: Iterable[Probability]) -> dict[str, Any]:
 
 
 def _shares(rows: TableRows, past: Mapping[str, list[float | None]]) -> list[Share]:
-    found = []
+    shares = []
     for row in rows:
         numbers = {name: number(row[name]) for name in ("mean", *QUANTILES)}
         if row["level"] == "root" and None not in numbers.values():
             code, label = row["code"], label_of(row["code"])
-            found.append(Share(code=code, label=label, past=past.get(code, []), **numbers))
-    return found
+            shares.append(Share(code=code, label=label, past=past.get(code, []), **numbers))
+    return shares
 
 
 def _brief(rows: TableRows) -> list[WeightedPhrase]:
@@ -243,13 +243,15 @@ def _drawn(row: Mapping[str, Any]) -> str | None:
 
 def _events(events: TableRows, evidence: TableRows, probabilities: TableRows) -> list[Event]:
     """The likely events with their arguments, the likeliest of each level first."""
-    said = {(row["level"], row["code"], row["target"]): row["published"] for row in probabilities}
+    published = {
+        (row["level"], row["code"], row["target"]): row["published"] for row in probabilities
+    }
     arguments: dict[tuple[str, str], Any] = {}
     for row in sorted(events, key=lambda row: row["rank"]):
-        own = arguments.setdefault(
+        by_argument = arguments.setdefault(
             (row["level"], row["code"]), {name: [] for name in ARGUMENTS.values()}
         )
-        own[ARGUMENTS[row["argument"]]].append(_argument(row))
+        by_argument[ARGUMENTS[row["argument"]]].append(_argument(row))
     reports = defaultdict(list)
     for row in sorted(evidence, key=lambda row: row["rank"]):
         reports[row["level"], row["code"]].append(_evidence(row))
@@ -258,12 +260,12 @@ def _events(events: TableRows, evidence: TableRows, probabilities: TableRows) ->
             level=level,
             code=code,
             label=label_of(code),
-            headline=number(said.get((level, code, "headline"))) or 0.0,
-            occurs=number(said.get((level, code, "occurs"))) or 0.0,
-            **{name: given[:CANDIDATES] for name, given in own.items()},
+            headline=number(published.get((level, code, "headline"))) or 0.0,
+            occurs=number(published.get((level, code, "occurs"))) or 0.0,
+            **{name: candidates[:CANDIDATES] for name, candidates in by_argument.items()},
             evidence=reports[level, code][:REPORTS],
         )
-        for (level, code), own in arguments.items()
+        for (level, code), by_argument in arguments.items()
     ]
 
 

@@ -66,8 +66,8 @@ class Plane(NamedTuple):
 
     def of(self, points: FloatArray) -> FloatArray:
         """Where points lie on it, [n, 2]."""
-        found: FloatArray = (points - self.mean) @ self.axes.T
-        return found
+        coordinates: FloatArray = (points - self.mean) @ self.axes.T
+        return coordinates
 
 
 def root_points(settings: Settings) -> Mapping[str, FloatArray]:
@@ -81,13 +81,13 @@ def root_points(settings: Settings) -> Mapping[str, FloatArray]:
     codes = [lineage(code).root for code in standard_events("full")]
     if len(codes) != len(finest):
         return {}
-    found = {}
+    points = {}
     for root in dict.fromkeys(codes):
         mean = finest[[code == root for code in codes]].mean(axis=0)
         length = float(np.linalg.norm(mean))
         if length > 0:
-            found[root] = mean / length
-    return found
+            points[root] = mean / length
+    return points
 
 
 def fan_of(rows: Sequence[Mapping[str, Any]], landmarks: Mapping[str, FloatArray]) -> Fan | None:
@@ -149,10 +149,12 @@ def _placed(
     named = _fitting(atoms, landmarks)
     marks = plane.of(_lifted(atoms, plane, named))
     placed = plane.of(atoms.points)
-    largest = max(float(np.abs(each).max(initial=0.0)) for each in (placed, marks))
+    largest = max(float(np.abs(coordinates).max(initial=0.0)) for coordinates in (placed, marks))
     scale = 1 / largest if largest > 1e-12 else 0.0
-    found = {root: (float(x), float(y)) for root, (x, y) in zip(named, scale * marks, strict=True)}
-    return scale * placed, found, plane.explained
+    placed_marks = {
+        root: (float(x), float(y)) for root, (x, y) in zip(named, scale * marks, strict=True)
+    }
+    return scale * placed, placed_marks, plane.explained
 
 
 def plane_through(points: FloatArray, masses: FloatArray) -> Plane:
@@ -191,8 +193,8 @@ def _upright(plane: Plane, atoms: Atoms) -> Plane:
     heaviest: dict[str, float] = {}
     for root, mass in zip(atoms.roots, atoms.masses, strict=True):
         heaviest[root] = heaviest.get(root, 0.0) + float(mass)
-    root = min(heaviest, key=lambda each: (-heaviest[each], each))
-    own = np.array([each == root for each in atoms.roots])
+    root = min(heaviest, key=lambda code: (-heaviest[code], code))
+    own = np.array([code == root for code in atoms.roots])
     centre = atoms.masses[own] @ plane.of(atoms.points[own])
     signs = np.where(centre < 0, -1.0, 1.0)
     return plane._replace(axes=plane.axes * signs[:, None])
@@ -212,7 +214,7 @@ def _fitting(atoms: Atoms, landmarks: Mapping[str, FloatArray]) -> dict[str, Flo
     lengths = np.linalg.norm(events, axis=1, keepdims=True).clip(min=1e-12)
     cosines = (events / lengths) @ np.stack(list(named.values())).T
     roots = list(named)
-    own = np.array([[each == root for root in roots] for each in atoms.roots])
+    own = np.array([[code == root for root in roots] for code in atoms.roots])
     return named if cosines[own].mean() > cosines.mean() + NEARER or len(named) == 1 else {}
 
 

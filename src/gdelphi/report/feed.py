@@ -17,7 +17,7 @@ from gdelphi.report.plain import clean, percent
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
 FEED: Final = "feed.xml"
-CHANGES_TOLD: Final = 5
+CHANGES_SHOWN: Final = 5
 _IDS: Final = uuid.uuid5(uuid.NAMESPACE_OID, "gdelphi reports")
 _TARGETS: Final = {"headline": "as a headline", "surge": "as a surge", "occurs": "at all"}
 
@@ -43,15 +43,17 @@ def feed(reports: Sequence[Listed], *, title: str, address: str | None = None) -
     root = ET.Element(_name("feed"))
     _text(root, "title", title)
     _text(root, "id", base or f"urn:uuid:{_IDS}")
-    newest = max((each.published_at for each in reports), default=datetime(1970, 1, 1, tzinfo=UTC))
+    newest = max(
+        (report.published_at for report in reports), default=datetime(1970, 1, 1, tzinfo=UTC)
+    )
     _text(root, "updated", _time(newest))
     _text(root, "subtitle", MEASURES_NEWS)
     _text(ET.SubElement(root, _name("author")), "name", "gdelphi")
     _text(root, "generator", "gdelphi")
     _link(root, "self", f"{base}{FEED}", "application/atom+xml")
     _link(root, "alternate", f"{base}index.html", "text/html")
-    for each in sorted(reports, key=lambda listed: listed.origin, reverse=True):
-        _entry(root, each, base)
+    for report in sorted(reports, key=lambda report: report.origin, reverse=True):
+        _entry(root, report, base)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
         ('<?xml version="1.0" encoding="utf-8"?>\n', "\n")
@@ -66,14 +68,14 @@ def _entry(root: ET.Element, report: Listed, base: str) -> None:
     _text(entry, "published", _time(report.issued_at))
     _text(entry, "updated", _time(report.published_at))
     _link(entry, "alternate", f"{base}{report.folder}/index.html", "text/html")
-    _text(entry, "summary", "\n".join(_told(report)))
+    _text(entry, "summary", "\n".join(_summary(report)))
 
 
-def _told(report: Listed) -> list[str]:
+def _summary(report: Listed) -> list[str]:
     changes = [
-        f"{each.name}: {each.label} {_TARGETS[each.target]} {percent(each.published)}, "
-        f"{each.against} {percent(each.before)}."
-        for each in report.changes[:CHANGES_TOLD]
+        f"{change.name}: {change.label} {_TARGETS[change.target]} {percent(change.published)}, "
+        f"{change.against} {percent(change.before)}."
+        for change in report.changes[:CHANGES_SHOWN]
     ]
     return [*report.banners, *changes, MEASURES_NEWS]
 

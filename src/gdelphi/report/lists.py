@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gdelphi.judge.files import write_text
+from gdelphi.common.files import write_text_atomically
 from gdelphi.report import page
 from gdelphi.report.content import Change
 from gdelphi.report.feed import (
@@ -25,7 +25,7 @@ from gdelphi.report.feed import (
 
 PAGE: Final = "index.html"
 REPORT: Final = "report.json"
-KEPT: Final = ".reports.json"
+CACHE: Final = ".reports.json"
 CHANGES_LISTED: Final = 5
 
 
@@ -45,43 +45,43 @@ class Head(BaseModel):
 
 def write_lists(out: Path, *, title: str, address: str | None) -> list[str]:
     """Make the front page and the feed; says which reports cannot be read."""
-    kept = _kept(out / KEPT)
-    found: dict[str, dict[str, Any]] = {}
+    cached = _read_cache(out / CACHE)
+    entries: dict[str, dict[str, Any]] = {}
     listed: list[Listed] = []
     warnings: list[str] = []
     for path in sorted(out.glob(f"[0-9]*-*-*/{REPORT}"), reverse=True):
         name = path.parent.name
         try:
             mark = [path.stat().st_mtime_ns, path.stat().st_size]
-            head = _head(path, mark, kept.get(name))
+            head = _head(path, mark, cached.get(name))
         except (OSError, ValidationError) as error:
             warnings.append(_unreadable(path, error))
             continue
-        found[name] = {"mark": mark, "head": head.model_dump(mode="json")}
+        entries[name] = {"mark": mark, "head": head.model_dump(mode="json")}
         listed.append(Listed(folder=name, **dict(head)))
-    write_text(out / PAGE, page.render_front(_entries(listed)))
-    write_text(out / FEED, feed(listed, title=title, address=address))
-    write_text(out / KEPT, json.dumps(found) + "\n")
+    write_text_atomically(out / PAGE, page.render_front(_entries(listed)))
+    write_text_atomically(out / FEED, feed(listed, title=title, address=address))
+    write_text_atomically(out / CACHE, json.dumps(entries) + "\n")
     return warnings
 
 
-def _head(path: Path, mark: list[int], kept: Any) -> Head:
-    """From what is kept, if it is of this very file; else from the file."""
-    if isinstance(kept, dict) and kept.get("mark") == mark:
+def _head(path: Path, mark: list[int], cached: Any) -> Head:
+    """From the cache, if it is of this very file; else from the file."""
+    if isinstance(cached, dict) and cached.get("mark") == mark:
         try:
-            return Head.model_validate(kept.get("head"))
+            return Head.model_validate(cached.get("head"))
         except ValidationError:
             pass  # somebody else's idea of this file
     head = Head.model_validate_json(path.read_bytes())
     return head.model_copy(update={"changes": head.changes[:CHANGES_LISTED]})
 
 
-def _kept(path: Path) -> dict[str, Any]:
+def _read_cache(path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return entries if isinstance(entries, dict) else {}
 
 
 def _unreadable(path: Path, error: Exception) -> str:
@@ -95,12 +95,12 @@ def _unreadable(path: Path, error: Exception) -> str:
 def _entries(listed: Sequence[Listed]) -> list[page.FrontEntry]:
     return [
         page.FrontEntry(
-            folder=each.folder,
-            title=each.title,
-            origin=each.origin,
-            target_day=each.target_day,
-            banners=each.banners,
-            changes=each.changes[: page.HEADLINE_CHANGES],
+            folder=report.folder,
+            title=report.title,
+            origin=report.origin,
+            target_day=report.target_day,
+            banners=report.banners,
+            changes=report.changes[: page.HEADLINE_CHANGES],
         )
-        for each in listed
+        for report in listed
     ]

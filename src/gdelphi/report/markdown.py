@@ -67,11 +67,11 @@ def _sentence(text: str) -> str:
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
-    told = [f"`{part}`" if at % 2 else _kept(part) for at, part in enumerate(parts)]
-    return "".join(told)
+    escaped = [f"`{part}`" if at % 2 else _escape_part(part) for at, part in enumerate(parts)]
+    return "".join(escaped)
 
 
-def _kept(part: str) -> str:
+def _escape_part(part: str) -> str:
     """Escaped, with its blanks at both ends."""
     return f"{' ' * part.startswith(' ')}{escape(part)}{' ' * (part.endswith(' ') and part != ' ')}"
 
@@ -134,29 +134,27 @@ def _phrases(title: str, phrases: Sequence[WeightedPhrase]) -> Iterator[str]:
     if phrases:
         yield f"**{title}**"
         yield ""
-        for each in phrases:
-            drawn = f" (drawn from: {escape(each.drawn)})" if each.drawn else ""
-            yield f"- {percent(each.weight)} {escape(each.words)}{drawn}"
+        for phrase in phrases:
+            drawn = f" (drawn from: {escape(phrase.drawn)})" if phrase.drawn else ""
+            yield f"- {percent(phrase.weight)} {escape(phrase.words)}{drawn}"
         yield ""
 
 
 def _headlines(probabilities: Iterable[Probability]) -> Iterator[str]:
-    own = [each for each in probabilities if each.level == "root"]
-    if not own:
+    roots = [p for p in probabilities if p.level == "root"]
+    if not roots:
         return
-    said = {(each.code, each.target): each for each in own}
-    likely = sorted(
-        (each for each in own if each.target == "headline"), key=lambda each: -each.published
-    )
+    by_cell = {(p.code, p.target): p for p in roots}
+    likely = sorted((p for p in roots if p.target == "headline"), key=lambda p: -p.published)
     yield "| event | headline | stack | usual | yesterday | surge | occurs |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
-    for each in likely[:HEADLINES]:
-        others = (said.get((each.code, target)) for target in ("surge", "occurs"))
+    for p in likely[:HEADLINES]:
+        others = (by_cell.get((p.code, target)) for target in ("surge", "occurs"))
         cells = [
-            percent(each.published), *map(_or_none, (each.stack, each.usual, each.yesterday)),
+            percent(p.published), *map(_or_none, (p.stack, p.usual, p.yesterday)),
             *(_or_none(other.published if other else None) for other in others),
         ]  # fmt: skip
-        yield f"| {escape(each.label)} ({escape(each.code)}) | {' | '.join(cells)} |"
+        yield f"| {escape(p.label)} ({escape(p.code)}) | {' | '.join(cells)} |"
     yield ""
 
 
@@ -182,9 +180,13 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
 
 def _who(event: Event) -> str:
     parts = [
-        f"{title} {escape(given[0].words)} {percent(given[0].probability)}"
-        for title, given in (("who:", event.who), ("to whom:", event.whom), ("where:", event.where))
-        if given
+        f"{title} {escape(candidates[0].words)} {percent(candidates[0].probability)}"
+        for title, candidates in (
+            ("who:", event.who),
+            ("to whom:", event.whom),
+            ("where:", event.where),
+        )
+        if candidates
     ]
     return f" ({'; '.join(parts)})" if parts else ""
 
@@ -214,16 +216,17 @@ def _record(record: Record) -> Iterator[str]:
                 f"{line.cells:,} |"
             )
     yield ""
-    for title, given in (("Hits", record.hits), ("Misses", record.misses)):
-        if given:
+    for title, verdicts in (("Hits", record.hits), ("Misses", record.misses)):
+        if verdicts:
             yield f"**{title}**"
             yield ""
-        for each in given:
-            came = "came" if each.came else "did not come"
-            stack = "" if each.stack is None else f", the stack {percent(each.stack)}"
+        for verdict in verdicts:
+            outcome = "came" if verdict.came else "did not come"
+            stack = "" if verdict.stack is None else f", the stack {percent(verdict.stack)}"
             yield (
-                f"- {each.day} {escape(each.name)}: {escape(each.label)} as "
-                f"{_TARGETS[each.target]}: said {percent(each.published)}{stack}; it {came}"
+                f"- {verdict.day} {escape(verdict.name)}: {escape(verdict.label)} as "
+                f"{_TARGETS[verdict.target]}: said {percent(verdict.published)}{stack}; "
+                f"it {outcome}"
             )
         yield ""
 

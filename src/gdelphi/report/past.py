@@ -35,7 +35,7 @@ from gdelphi.store.connection import Connection, Store
 from gdelphi.store.status import Status
 
 MEDIAN_DAYS: Final = 60  # that a share is compared with
-RECENT: Final = 7  # days of which it is said how often something was a headline
+RECENT: Final = 7  # days over which headlines are counted
 ROOTS_SHOWN: Final = 5  # of a day without a descriptor
 STREAMS_SHOWN: Final = 50  # without a forecast: those with the most rows
 _WHY: Final = {
@@ -105,8 +105,8 @@ class PastNews:
         """On how many of the last seven days a root was a headline, and how many are known."""
         known = self.history.present[-RECENT:]
         weights = self.history.weights[self._place(stream), -RECENT:]
-        told = headline_of(weights)[:, self.history.codes.index(code)]
-        return int(told[known].sum()), int(known.sum())
+        headline = headline_of(weights)[:, self.history.codes.index(code)]
+        return int(headline[known].sum()), int(known.sum())
 
     def standing(self, stream: str, code: str) -> StreamLevel | None:
         """A root's share on the origin's day, and the median of the days before, if known."""
@@ -146,12 +146,12 @@ def _largest(connection: Connection, since: date, until: date) -> list[str]:
 
 def _complete_at(connection: Connection, origin: date) -> datetime | None:
     """When the last file that speaks for a day was loaded."""
-    found = connection.value(
+    loaded_at = connection.value(
         "SELECT max(loaded_at) FROM ledger WHERE status = 'loaded' AND kind <> 'reduced' "
         "AND ? BETWEEN first_day AND last_day",
         [origin],
     )
-    return found.replace(tzinfo=UTC, microsecond=0) if found else None
+    return loaded_at.replace(tzinfo=UTC, microsecond=0) if loaded_at else None
 
 
 # --- the origin's day in brief --------------------------------------------------------------------
@@ -159,9 +159,9 @@ def _complete_at(connection: Connection, origin: date) -> datetime | None:
 
 def latest_in_brief(settings: Settings, past: PastNews) -> Mapping[str, list[WeightedPhrase]]:
     """The origin's day of each stream: atoms of its descriptor, or else its largest roots."""
-    found = _descriptors(settings, past.origin)
+    descriptors = _descriptors(settings, past.origin)
     return {
-        stream: (_atoms(found, stream) if found else []) or _largest_roots(past, stream)
+        stream: (_atoms(descriptors, stream) if descriptors else []) or _largest_roots(past, stream)
         for stream in past.history.streams
     }
 
@@ -174,9 +174,9 @@ def _descriptors(settings: Settings, day: date) -> DayDescriptors | None:
         return None
 
 
-def _atoms(found: DayDescriptors, stream: str) -> list[WeightedPhrase]:
+def _atoms(descriptors: DayDescriptors, stream: str) -> list[WeightedPhrase]:
     try:
-        day = found.descriptor(stream)
+        day = descriptors.descriptor(stream)
     except MeasuresError:  # a file that cannot be read is made again by `gdelphi embed`
         return []
     if day is None:
@@ -190,7 +190,7 @@ def _atoms(found: DayDescriptors, stream: str) -> list[WeightedPhrase]:
         )
         for weight, first, code, second in zip(day.weights, *day.phrases, strict=True)
     ]
-    return sorted(phrases, key=lambda each: -each.weight)
+    return sorted(phrases, key=lambda phrase: -phrase.weight)
 
 
 def _largest_roots(past: PastNews, stream: str) -> list[WeightedPhrase]:
@@ -214,11 +214,11 @@ def _largest_roots(past: PastNews, stream: str) -> list[WeightedPhrase]:
 
 def gaps(status: Status, days: Sequence[date]) -> list[DataGap]:
     """The days among those shown that are not whole, and why."""
-    found = []
+    days_missing = []
     for gap in status.gaps:
         first, last = max(gap.first, days[0]), min(gap.last, days[-1])
         if first <= last:
             why = _WHY.get(gap.state, gap.state)
             reason = f" ({clean(gap.reason)})" if gap.reason else ""
-            found.append(DataGap(first=first, last=last, why=why + reason))
-    return found
+            days_missing.append(DataGap(first=first, last=last, why=why + reason))
+    return days_missing

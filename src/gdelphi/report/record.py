@@ -1,54 +1,36 @@
 """How good the forecasts have been: skill against the stack, calibration, hits and misses.
 
 Stored forecasts are judged by the scores that `gdelphi score` has left; before there are enough of
-them, by a backtest, which is named so. The bar is the stack of baselines. An interval comes from
-resampled blocks of days, as everywhere; what it does not show is not claimed.
-
-The band of a calibration bin answers: if what was said is true, where would the frequency lie? It
-is the wider of two. The binomial one takes cells as independent, which those of a day are not; the
-other is the frequency's own spread over resampled days, moved to where it ought to be.
+them, by a backtest, which is named so. Only roots are judged here. The bar is the stack of
+baselines. An interval comes from resampled blocks of days, as everywhere; what it does not show is
+not claimed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from scipy.special import bdtrik
 
-from gdelphi.common.errors import GdelphiError
+from gdelphi.common.errors import GdelphiError, JudgeError
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import Target
+from gdelphi.common.types import TARGETS, FloatArray, Target
 from gdelphi.forecast.archive import ForecastManifest
+from gdelphi.judge.files import BacktestFolder, read_table, scores_path
 from gdelphi.measures.brief import name_of
-from gdelphi.report.choose import Shelf
-from gdelphi.report.content import (
-    Bin,
-    Record,
-    RecordWindow,
-    SkillLine,
-    Verdict,
-)
-from gdelphi.report.judged import (
-    JudgedCells,
-    PastForecasts,
-    judged_backtest,
-    judged_forecasts,
-)
-from gdelphi.report.plain import (
-    clean,
-    counted,
-    label_of,
-    number,
-)
-from gdelphi.scores.probabilities import (
-    Bootstrap,
-    brier,
-    skill,
-)
+from gdelphi.report.choose import ForecastFolder, rank
+from gdelphi.report.content import Bin, Record, RecordWindow, SkillLine, Verdict
+from gdelphi.report.plain import clean, counted, label_of, number
+from gdelphi.scores.probabilities import Bootstrap, brier, skill
 from gdelphi.scores.reliability import reliability_band
 
+LEVEL: Final = "root"
+PUBLISHED: Final = "published"
+STACK: Final = "stack"
 WINDOWS: Final = (30, 90)
 FEWEST: Final = 5  # judged days that a record is made from
 FEWEST_FOR_SKILL: Final = 14  # days below which nothing is claimed: two blocks of a week
@@ -66,24 +48,168 @@ NOTHING: Final = (
 )
 
 
-def record_of(settings: Settings, shelf: Shelf, origin: date) -> Record:
+# --- published probabilities and outcomes ---------------------------------------------------------
+
+
+class JudgedCells(NamedTuple):
+    """A target over days and cells, arrays of [day, cell]; NaN where there is no value."""
+
+    published: FloatArray
+    stack: FloatArray
+    outcome: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PastForecasts:
+    """Published probabilities, the stack's, and outcomes, over target days."""
+
+    days: tuple[date, ...]
+    cells: tuple[tuple[str, str], ...]
+    """stream and code"""
+    targets: Mapping[str, JudgedCells]
+
+    def last(self, days: int) -> "PastForecasts":
+        """Those of the last calendar days."""
+        first = self.days[-1] - timedelta(days=days - 1)
+        kept = [place for place, day in enumerate(self.days) if day >= first]
+        targets = {
+            name: JudgedCells(*(values[kept] for values in cells))
+            for name, cells in self.targets.items()
+        }
+        return PastForecasts(tuple(self.days[place] for place in kept), self.cells, targets)
+
+
+CellRow = tuple[str, str, str, float, float, float]
+"""stream, code, target, published, stack, outcome"""
+
+
+def judged_forecasts(
+    folder: ForecastFolder, until: date
+) -> tuple[PastForecasts, list[ForecastManifest], list[str]]:
+    """The scored forecasts of target days up to a day, one for each; none made in hindsight.
+
+    Returns them, their manifests, and which scores cannot be read: these can be made again.
+    """
+
+    def path_of(manifest: ForecastManifest) -> Path:
+        return scores_path(folder.path, manifest.recipe.origin, manifest.id)
+
+    by_day: dict[date, list[ForecastManifest]] = {}
+    for manifest in folder.manifests:
+        known = not manifest.hindsight and manifest.target_day <= until
+        if known and path_of(manifest).exists():
+            by_day.setdefault(manifest.target_day, []).append(manifest)
+    rows: dict[date, list[CellRow]] = {}
+    manifests: list[ForecastManifest] = []
+    problems: list[str] = []
+    for day in sorted(by_day):
+        manifest = max(by_day[day], key=rank)
+        try:
+            rows[day] = _score_rows(path_of(manifest))
+            manifests.append(manifest)
+        except (JudgeError, KeyError) as error:
+            problems.append(
+                f"the scores in {path_of(manifest)} cannot be read ({error}): delete the file, and "
+                "run `gdelphi score` again"
+            )
+    return _arrays(rows), manifests, problems
+
+
+def judged_backtest(folder: Path, until: date) -> PastForecasts:
+    """The days of a backtest of roots up to a day, none that took part in fitting."""
+    backtest = BacktestFolder(folder)
+    origin = backtest.run()["origin"]
+    request = origin.get("asked", {})
+    compared = {PUBLISHED, STACK} <= set(request.get("forecasters", ()))
+    if request.get("level") != LEVEL or not compared:
+        raise JudgeError(
+            f"the backtest in {folder} does not judge published against the stack at level {LEVEL}"
+        )
+    allowed = date.fromisoformat(origin["first_allowed"])
+    rows = {}
+    for day in backtest.days():
+        if allowed <= day <= until:
+            table = backtest.read_day("probabilities", day)
+            rows[day] = _cell_rows(table, *(_floats(table[name]) for name in (PUBLISHED, STACK)))
+    return _arrays(rows)
+
+
+def _score_rows(path: Path) -> list[CellRow]:
+    """The cells of a forecast's scores, which keep Brier scores and not probabilities."""
+    table = read_table(path)
+    table = table.filter(pc.equal(table["level"], LEVEL))
+    outcome = _floats(table["outcome"])
+    scores = (_floats(table[f"{name} brier"]) for name in (PUBLISHED, STACK))
+    return _cell_rows(table, *(probability_from(score, outcome) for score in scores))
+
+
+def probability_from(score: FloatArray, outcome: FloatArray) -> FloatArray:
+    """The probability p that has a Brier score b = (p - outcome)^2, given the outcome 0 or 1."""
+    root = np.sqrt(score)
+    probability: FloatArray = np.where(outcome > 0.5, 1 - root, root)
+    return np.where(np.isnan(outcome), np.nan, probability)
+
+
+def _cell_rows(table: Any, published: FloatArray, stack: FloatArray) -> list[CellRow]:
+    keys = (table[name].to_pylist() for name in ("stream", "code", "target"))
+    numbers = (values.tolist() for values in (published, stack, _floats(table["outcome"])))
+    return list(zip(*keys, *numbers, strict=True))
+
+
+def _floats(column: Any) -> FloatArray:
+    values: FloatArray = column.to_numpy()
+    return values.astype(np.float64)
+
+
+def _arrays(rows: Mapping[date, Sequence[CellRow]]) -> PastForecasts:
+    """Rows of each day as arrays; streams may differ from day to day."""
+    days = tuple(sorted(rows))
+    cells = tuple(sorted({(row[0], row[1]) for of_day in rows.values() for row in of_day}))
+    places = {cell: place for place, cell in enumerate(cells)}
+    values = {name: np.full((3, len(days), len(cells)), np.nan) for name in TARGETS}
+    for at, day in enumerate(days):
+        for stream, code, target, *numbers in rows[day]:
+            values[target][:, at, places[stream, code]] = numbers
+    return PastForecasts(
+        days, cells, {name: JudgedCells(*arrays) for name, arrays in values.items()}
+    )
+
+
+# --- the record -----------------------------------------------------------------------------------
+
+
+def record_of(settings: Settings, forecasts: ForecastFolder, origin: date) -> Record:
     """The record up to an origin: from forecasts, else from a backtest, else none."""
-    judged, chosen, problems = judged_forecasts(shelf, origin)
-    few = "".join(f" Left out: {problem}." for problem in problems)
+    judged, manifests, problems = judged_forecasts(forecasts, origin)
+    notes = "".join(f" Left out: {problem}." for problem in problems)
     if len(judged.days) >= FEWEST:
-        return _record("forecasts", judged, _about_forecasts(judged, chosen) + few)
+        late = sum(manifest.issued_at.date() > manifest.target_day for manifest in manifests)
+        about = (
+            f"Judged: the forecasts of {counted(len(judged.days), 'day')} from {judged.days[0]} to "
+            f"{judged.days[-1]}, as they were stored."
+        )
+        if late:
+            about += f" {late} of them were made after their day, from news before it alone."
+        return _record("forecasts", judged, about + notes)
     if judged.days:
-        few += f" Only {counted(len(judged.days), 'day')} of stored forecasts can be judged so far."
+        count = counted(len(judged.days), "day")
+        notes += f" Only {count} of stored forecasts can be judged so far."
     folder = backtest_folder(settings)
     if folder is None:
-        return _none(NOTHING + few)
+        return _no_record(NOTHING + notes)
     try:
-        tried = judged_backtest(folder, origin)
+        backtest = judged_backtest(folder, origin)
     except GdelphiError as error:
-        return _none(f"{NOTHING}{few} The backtest cannot be shown: {error}.")
-    if len(tried.days) < FEWEST:
-        return _none(f"{NOTHING}{few} The backtest in {folder} has too few days up to {origin}.")
-    return _record("backtest", tried, _about_backtest(tried) + few)
+        return _no_record(f"{NOTHING}{notes} The backtest cannot be shown: {error}.")
+    days = backtest.days
+    if len(days) < FEWEST:
+        few = f" The backtest in {folder} has too few days up to {origin}."
+        return _no_record(NOTHING + notes + few)
+    about = (
+        f"A backtest, not forecasts that were published: {counted(len(days), 'day')} from "
+        f"{days[0]} to {days[-1]}, none of which took part in fitting."
+    )
+    return _record("backtest", backtest, about + notes)
 
 
 def backtest_folder(settings: Settings) -> Path | None:
@@ -94,7 +220,7 @@ def backtest_folder(settings: Settings) -> Path | None:
     return beside if beside.is_dir() else None
 
 
-def _none(note: str) -> Record:
+def _no_record(note: str) -> Record:
     return Record(
         source="none",
         note=clean(note),
@@ -107,27 +233,10 @@ def _none(note: str) -> Record:
     )
 
 
-def _about_forecasts(judged: PastForecasts, chosen: Sequence[ForecastManifest]) -> str:
-    late = sum(each.issued_at.date() > each.target_day for each in chosen)
-    after = f" {late} of them were made after their day, from news before it alone." if late else ""
-    return (
-        f"Judged: the forecasts of {counted(len(judged.days), 'day')} from {judged.days[0]} to "
-        f"{judged.days[-1]}, as they were stored.{after}"
-    )
-
-
-def _about_backtest(judged: PastForecasts) -> str:
-    return (
-        f"A backtest, not forecasts that were published: {counted(len(judged.days), 'day')} from "
-        f"{judged.days[0]} to {judged.days[-1]}, none of which took part in fitting."
-    )
-
-
 def _record(source: Any, judged: PastForecasts, note: str) -> Record:
-    windows = [_window(judged, days) for days in WINDOWS]
+    windows = [_window(judged.last(days), days) for days in WINDOWS]
     skilful, verdict = verdict_of(windows[-1], source)
-    longest = judged.last(_within(judged, WINDOWS[-1]))
-    newest = judged.last(_within(judged, NEWEST))
+    longest, newest = judged.last(WINDOWS[-1]), judged.last(NEWEST)
     return Record(
         source=source,
         note=clean(note),
@@ -135,7 +244,7 @@ def _record(source: Any, judged: PastForecasts, note: str) -> Record:
         verdict=verdict,
         windows=windows,
         calibration=[
-            each for target in RECORD_TARGETS for each in bins(target, longest.targets[target])
+            row for target in RECORD_TARGETS for row in bins(target, longest.targets[target])
         ],
         hits=hits(newest),
         misses=misses(newest),
@@ -145,39 +254,40 @@ def _record(source: Any, judged: PastForecasts, note: str) -> Record:
 # --- skill ----------------------------------------------------------------------------------------
 
 
-def _within(judged: PastForecasts, days: int) -> list[date]:
-    first = judged.days[-1] - timedelta(days=days - 1)
-    return [day for day in judged.days if day >= first]
-
-
 def _window(judged: PastForecasts, days: int) -> RecordWindow:
-    """Skill over the last days; blocks are shorter than a week where days are few."""
-    own = judged.last(_within(judged, days))
-    bootstrap = Bootstrap(block_days=min(7, max(1, len(own.days) // 2)))
-    lines = [
-        line
-        for target in RECORD_TARGETS
-        if (line := _line(target, own.targets[target], bootstrap)) is not None
-    ]
+    """Skill over judged days, which are the last `days` of a calendar."""
+    bootstrap = Bootstrap(block_days=_block(len(judged.days)))
+    lines = (_line(target, judged.targets[target], bootstrap) for target in RECORD_TARGETS)
     return RecordWindow(
-        days=days, first=own.days[0], last=own.days[-1], judged=len(own.days), lines=lines
+        days=days,
+        first=judged.days[0],
+        last=judged.days[-1],
+        judged=len(judged.days),
+        lines=[line for line in lines if line is not None],
     )
 
 
+def _block(days: int) -> int:
+    """Days that are resampled together: a week, or less where days are few."""
+    return min(7, max(1, days // 2))
+
+
 def _line(target: Target, cells: JudgedCells, bootstrap: Bootstrap) -> SkillLine | None:
-    mine, bar = (brier(said, cells.came) for said in (cells.published, cells.stack))
-    known = ~(np.isnan(mine) | np.isnan(bar))
+    published, stack = (
+        brier(probability, cells.outcome) for probability in (cells.published, cells.stack)
+    )
+    known = ~(np.isnan(published) | np.isnan(stack))
     if not known.any():
         return None
-    found = skill(mine, bar, bootstrap)
-    value, low, high = number(found.value), number(found.low), number(found.high)
+    interval = skill(published, stack, bootstrap)
+    value, low, high = number(interval.value), number(interval.low), number(interval.high)
     if value is None or low is None or high is None:
         return None
     return SkillLine(
-        level="root",
+        level=LEVEL,
         target=target,
-        published=float(mine[known].mean()),
-        stack=float(bar[known].mean()),
+        published=float(published[known].mean()),
+        stack=float(stack[known].mean()),
         skill=value,
         low=low,
         high=high,
@@ -186,124 +296,119 @@ def _line(target: Target, cells: JudgedCells, bootstrap: Bootstrap) -> SkillLine
 
 
 def verdict_of(window: RecordWindow, source: str) -> tuple[bool | None, str]:
-    """Whether there is skill over the stack, and how to say it."""
+    """Whether there is skill over the stack, and a sentence that says it."""
     over = f"Over {counted(window.judged, 'judged day')} ({window.first} to {window.last})"
     if source == "backtest":
         over = f"In a backtest of {counted(window.judged, 'day')} ({window.first} to {window.last})"
-    lines = {line.target: line for line in window.lines}
-    told = "; ".join(_told(line) for line in window.lines)
+    lines = "; ".join(
+        f"{abs(line.skill):.1%} {'better' if line.skill >= 0 else 'worse'} on "
+        f"{_NAMES[line.target]} ({line.low:.1%} to {line.high:.1%})"
+        for line in window.lines
+    )
     if not lines:
         return None, f"{over} nothing could be compared with the baselines' stack."
     if window.judged < FEWEST_FOR_SKILL:
-        return None, f"Too early to tell. {over} these forecasts were, against the stack, {told}."
-    above = [line.target for line in lines.values() if line.low > 0]
-    below = [line.target for line in lines.values() if line.high < 0]
+        return None, f"Too early to tell. {over} these forecasts were, against the stack, {lines}."
+    above = [line.target for line in window.lines if line.low > 0]
+    below = [line.target for line in window.lines if line.high < 0]
     if not above:
-        return False, f"No skill over the baselines has been shown. {over} these were {told}."
+        return False, f"No skill over the baselines has been shown. {over} these were {lines}."
     if any(target in CLAIMED for target in above) and not below:
-        return True, f"{over} these forecasts were, against the baselines' stack, {told}."
-    return None, f"The record is mixed. {over} these forecasts were, against the stack, {told}."
+        return True, f"{over} these forecasts were, against the baselines' stack, {lines}."
+    return None, f"The record is mixed. {over} these forecasts were, against the stack, {lines}."
 
 
 _NAMES: Final = {"headline": "headlines", "occurs": "what occurs", "surge": "surges"}
-
-
-def _told(line: SkillLine) -> str:
-    how = "better" if line.skill >= 0 else "worse"
-    return (
-        f"{abs(line.skill):.1%} {how} on {_NAMES[line.target]} ({line.low:.1%} to {line.high:.1%})"
-    )
 
 
 # --- calibration ----------------------------------------------------------------------------------
 
 
 def bins(target: Target, cells: JudgedCells) -> Iterator[Bin]:
-    """Said against came, with the band that holds it if what was said is true."""
-    if not len(cells.came):
+    """Published probabilities against frequencies, each bin with the band of `consistency_band`."""
+    if not len(cells.outcome):
         return
-    block = min(7, max(1, len(cells.came) // 2))
-    found = reliability_band(
-        cells.published, cells.came, bootstrap=Bootstrap(block_days=block, level=BAND)
-    )
-    table = found.table
-    for place, count in enumerate(table.count.tolist()):
+    bootstrap = Bootstrap(block_days=_block(len(cells.outcome)), level=BAND)
+    curve = reliability_band(cells.published, cells.outcome, bootstrap=bootstrap)
+    for place, count in enumerate(curve.table.count.tolist()):
         if count >= FEWEST_CELLS:
-            said, came = float(table.forecast[place]), float(table.frequency[place])
-            own = float(found.low[place]) - came, float(found.high[place]) - came
-            low, high = consistency_band(said, count, own)
+            mean = float(curve.table.forecast[place])
+            frequency = float(curve.table.frequency[place])
+            spread = (float(curve.low[place]) - frequency, float(curve.high[place]) - frequency)
+            low, high = consistency_band(mean, count, spread)
             yield Bin(
                 target=target,
-                said=number(said) or 0.0,
-                came=number(came) or 0.0,
+                said=number(mean) or 0.0,
+                came=number(frequency) or 0.0,
                 low=number(low) or 0.0,
                 high=number(high) or 0.0,
                 cells=count,
             )
 
 
-def consistency_band(said: float, count: int, spread: tuple[float, float]) -> tuple[float, float]:
-    """Where the frequency of `count` cells lies 9 times in 10 if `said` is true.
+def consistency_band(
+    probability: float, count: int, spread: tuple[float, float]
+) -> tuple[float, float]:
+    """Where the frequency of `count` cells lies 9 times in 10 if their probability is true.
 
-    `spread` is how far resampled days reach below and above the frequency; NaN where unknown.
+    It is the wider of two bands. The binomial one takes cells as independent, which those of a day
+    are not; the other is the frequency's own spread over resampled days (how far it reaches below
+    and above the frequency; NaN where unknown), moved to where the frequency ought to be.
     """
     tail = (1 - BAND) / 2
-    low, high = (_binomial(at, count, said) for at in (tail, 1 - tail))
-    below, above = (0.0 if np.isnan(each) else each for each in spread)
-    return max(0.0, min(low, said + below)), min(1.0, max(high, said + above))
+    low, high = (_binomial_quantile(at, count, probability) for at in (tail, 1 - tail))
+    below, above = (0.0 if np.isnan(distance) else distance for distance in spread)
+    return max(0.0, min(low, probability + below)), min(1.0, max(high, probability + above))
 
 
-def _binomial(at: float, count: int, said: float) -> float:
+def _binomial_quantile(at: float, count: int, probability: float) -> float:
     """A quantile of the frequency of independent cells."""
-    if said <= 0 or said >= 1:
-        return said
-    return float(np.clip(np.ceil(bdtrik(at, count, said)), 0, count)) / count
+    if probability <= 0 or probability >= 1:
+        return probability
+    return float(np.clip(np.ceil(bdtrik(at, count, probability)), 0, count)) / count
 
 
 # --- hits and misses ------------------------------------------------------------------------------
 
 
 def hits(judged: PastForecasts) -> list[Verdict]:
-    """What came, was said by us and not by the stack; then where we gained most on it."""
-    found = [
-        (each, strict)
-        for each in _verdicts(judged)
-        if each.came and each.stack is not None
-        for strict in [each.published > 0.5 and each.stack < 0.35]
-        if strict or (each.published >= 0.3 and _gain(each) >= 0.05)
-    ]
-    found.sort(key=lambda pair: (not pair[1], -_gain(pair[0]), pair[0].day, pair[0].stream))
-    return [each for each, _ in found[:MOST]]
+    """What occurred, was likely by us and not by the stack; then where we gained most on it."""
+    gains = []
+    for verdict in _verdicts(judged):
+        if verdict.came and verdict.stack is not None:
+            gain = (1 - verdict.stack) ** 2 - _loss(verdict)
+            clear = verdict.published > 0.5 and verdict.stack < 0.35
+            if clear or (verdict.published >= 0.3 and gain >= 0.05):
+                gains.append((not clear, -gain, verdict.day, verdict.stream, verdict))
+    gains.sort(key=lambda entry: entry[:4])
+    return [verdict for *_, verdict in gains[:MOST]]
 
 
 def misses(judged: PastForecasts) -> list[Verdict]:
-    """Said and did not come, or came unsaid: the largest losses first."""
-    found = [
-        each
-        for each in _verdicts(judged)
-        if (each.published <= 0.1 if each.came else each.published >= 0.6)
-    ]
-    found.sort(key=lambda each: (-_loss(each), each.day, each.stream, each.code))
-    unsaid = [each for each in found if each.came]
-    unkept = [each for each in found if not each.came]
-    few = min(len(unsaid), len(unkept), MOST // 2)  # of both kinds, where there are
-    chosen = [*unsaid[:few], *unkept[:few], *unsaid[few:], *unkept[few:]][:MOST]
-    return sorted(chosen, key=lambda each: -_loss(each))
+    """Likely and did not occur, or occurred and was unlikely: the largest losses first."""
+    worst = sorted(
+        (
+            verdict
+            for verdict in _verdicts(judged)
+            if (verdict.published <= 0.1 if verdict.came else verdict.published >= 0.6)
+        ),
+        key=lambda verdict: (-_loss(verdict), verdict.day, verdict.stream, verdict.code),
+    )
+    unforeseen = [verdict for verdict in worst if verdict.came]
+    false_alarms = [verdict for verdict in worst if not verdict.came]
+    few = min(len(unforeseen), len(false_alarms), MOST // 2)  # of both kinds, where there are
+    shown = [*unforeseen[:few], *false_alarms[:few], *unforeseen[few:], *false_alarms[few:]][:MOST]
+    return sorted(shown, key=lambda verdict: -_loss(verdict))
 
 
-def _gain(said: Verdict) -> float:
-    stack = said.stack or 0.0
-    return (stack - said.came) ** 2 - (said.published - said.came) ** 2
-
-
-def _loss(said: Verdict) -> float:
-    return (said.published - said.came) ** 2
+def _loss(verdict: Verdict) -> float:
+    return (verdict.published - verdict.came) ** 2
 
 
 def _verdicts(judged: PastForecasts) -> Iterator[Verdict]:
     for target in SHOWN:
         cells = judged.targets[target]
-        known = ~(np.isnan(cells.came) | np.isnan(cells.published))
+        known = ~(np.isnan(cells.outcome) | np.isnan(cells.published))
         for at, place in zip(*np.nonzero(known), strict=True):
             stream, code = judged.cells[place]
             yield Verdict(
@@ -315,5 +420,5 @@ def _verdicts(judged: PastForecasts) -> Iterator[Verdict]:
                 target=target,
                 published=number(cells.published[at, place]) or 0.0,
                 stack=number(cells.stack[at, place]),
-                came=bool(cells.came[at, place] > 0.5),
+                came=bool(cells.outcome[at, place] > 0.5),
             )

@@ -32,15 +32,15 @@ from gdelphi.forecast.archive import (
 )
 from gdelphi.report import page
 from gdelphi.report.banners import (
-    Circumstances,
+    ReportState,
     banners,
     is_stale,
 )
 from gdelphi.report.changes import changes_of
 from gdelphi.report.choose import (
     CellKey,
-    Shelf,
-    open_shelf,
+    ForecastFolder,
+    read_forecast_folder,
 )
 from gdelphi.report.content import (
     CountryReport,
@@ -75,7 +75,7 @@ NAMINGS: Final = {
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What is asked for."""
+    """Which report is made, from what, and where it goes."""
 
     origin: date | Literal["latest"] = "latest"
     """latest: the newest with a stored forecast; if there is none, the last complete news day"""
@@ -108,9 +108,9 @@ def make_report(
     settings: Settings, request: ReportRequest | None = None, *, on_step: OnStep = silent
 ) -> ReportWritten:
     """Make the report of an origin, and the lists of all reports."""
-    asked = request or ReportRequest()
-    out = asked.out or reports_folder(settings)
-    report = gather_report(settings, asked, on_step=on_step)
+    request = request or ReportRequest()
+    out = request.out or reports_folder(settings)
+    report = gather_report(settings, request, on_step=on_step)
     on_step("writing the report")
     folder = out / report.origin.isoformat()
     with _alone(out):
@@ -124,23 +124,25 @@ def make_report(
 # --- content --------------------------------------------------------------------------------------
 
 
-def gather_report(settings: Settings, asked: ReportRequest, *, on_step: OnStep = silent) -> Report:
+def gather_report(
+    settings: Settings, request: ReportRequest, *, on_step: OnStep = silent
+) -> Report:
     """The content of a report; nothing is written."""
     on_step("looking at the store and the forecasts")
-    status = read_status(settings, asked.as_of)
-    shelf = open_shelf(asked.forecasts or forecasts_folder(settings))
-    origin = _origin(settings, asked, shelf, status)
-    manifest = shelf.at(origin)
+    status = read_status(settings, request.as_of)
+    forecasts = read_forecast_folder(request.forecasts or forecasts_folder(settings))
+    origin = _origin(settings, request, forecasts, status)
+    manifest = forecasts.at(origin)
     on_step(f"reading the days up to {origin}")
     past = read_past(settings, origin, manifest.recipe.streams if manifest else None, status)
     on_step("gathering countries")
-    countries, problems = _countries(settings, shelf, manifest, past)
+    countries, problems = _countries(settings, forecasts, manifest, past)
     on_step("looking how good forecasts have been")
-    record = record_of(settings, shelf, origin)
+    record = record_of(settings, forecasts, origin)
     streams = [country.stream for country in countries]
     watched = [stream for stream in settings.report.watchlist if stream in streams] or streams
     partial = manifest.recipe.partial if manifest else not _complete(status, origin)
-    about = Circumstances(
+    state = ReportState(
         settings=settings,
         status=status,
         origin=origin,
@@ -148,8 +150,8 @@ def gather_report(settings: Settings, asked: ReportRequest, *, on_step: OnStep =
         manifest=manifest,
         past=past,
         record=record,
-        problems=[*shelf.problems, *problems],
-        unknown=[each for each in settings.report.watchlist if each not in streams],
+        problems=[*forecasts.problems, *problems],
+        unknown=[stream for stream in settings.report.watchlist if stream not in streams],
     )
     now = datetime.now(UTC).replace(microsecond=0)
     return Report(
@@ -162,29 +164,31 @@ def gather_report(settings: Settings, asked: ReportRequest, *, on_step: OnStep =
         partial=partial,
         hindsight=manifest.hindsight if manifest else False,
         stale=is_stale(settings, origin, status.as_of),
-        banners=banners(about),
-        naming=told_naming(manifest.named) if manifest else None,
+        banners=banners(state),
+        naming=describe_naming(manifest.named) if manifest else None,
         days=list(past.days),
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,
         record=record,
         missing=gaps(status, past.days),
-        provenance=_provenance(settings, asked, manifest, status),
+        provenance=_provenance(settings, request, manifest, status),
     )
 
 
-def _origin(settings: Settings, asked: ReportRequest, shelf: Shelf, status: Status) -> date:
-    if asked.origin != "latest":
-        _check_origin(settings, asked.origin, status)
-        return asked.origin
-    found = shelf.newest(status.as_of) or status.latest_complete_day
-    if found is None:
+def _origin(
+    settings: Settings, request: ReportRequest, forecasts: ForecastFolder, status: Status
+) -> date:
+    if request.origin != "latest":
+        _check_origin(settings, request.origin, status)
+        return request.origin
+    latest = forecasts.newest(status.as_of) or status.latest_complete_day
+    if latest is None:
         raise ReportError(
-            f"{settings.store} has no complete day and {shelf.folder} no forecast: there is "
+            f"{settings.store} has no complete day and {forecasts.path} no forecast: there is "
             "nothing to report; `gdelphi status` says why"
         )
-    return found
+    return latest
 
 
 def _check_origin(settings: Settings, origin: date, status: Status) -> None:
@@ -204,7 +208,7 @@ def _complete(status: Status, origin: date) -> bool:
 
 
 def _countries(
-    settings: Settings, shelf: Shelf, manifest: ForecastManifest | None, past: PastNews
+    settings: Settings, forecasts: ForecastFolder, manifest: ForecastManifest | None, past: PastNews
 ) -> tuple[list[CountryReport], list[str]]:
     """All countries, and what is wrong with yesterday's forecast."""
     if manifest is None:
@@ -212,14 +216,14 @@ def _countries(
     yesterday: Mapping[CellKey, float] = {}
     problems = []
     try:
-        yesterday = shelf.said_before(manifest.recipe.origin)
+        yesterday = forecasts.published_before(manifest.recipe.origin)
     except ForecastError as error:
         problems.append(str(error))
-    return forecast_countries(settings, shelf.load(manifest), past, yesterday), problems
+    return forecast_countries(settings, forecasts.load(manifest), past, yesterday), problems
 
 
 def _provenance(
-    settings: Settings, asked: ReportRequest, manifest: ForecastManifest | None, status: Status
+    settings: Settings, request: ReportRequest, manifest: ForecastManifest | None, status: Status
 ) -> Provenance:
     recipe = manifest.recipe if manifest else None
     return Provenance(
@@ -229,13 +233,13 @@ def _provenance(
         futures=recipe.futures if recipe else None,
         seed=recipe.seed if recipe else None,
         gdelphi=recipe.gdelphi if recipe else __version__,
-        trained_until=_trained_until(settings, asked, manifest),
+        trained_until=_trained_until(settings, request, manifest),
         fitted_until=manifest.fitted_until if manifest else None,
     )
 
 
-def told_naming(named: NamingInfo | None) -> str:
-    """How phrases of futures came about, in a sentence."""
+def describe_naming(named: NamingInfo | None) -> str:
+    """How phrases of futures are named, in a sentence."""
     if named is None or named.by == "origin":
         return NAMINGS["origin"]
     other = named.renamed / max(named.atoms, 1)
@@ -243,17 +247,17 @@ def told_naming(named: NamingInfo | None) -> str:
 
 
 def _trained_until(
-    settings: Settings, asked: ReportRequest, manifest: ForecastManifest | None
+    settings: Settings, request: ReportRequest, manifest: ForecastManifest | None
 ) -> date | None:
     """The last training day of the model that made the forecast, if it lies where it is said to."""
-    folder = asked.model or settings.flows.models / "current"
+    folder = request.model or settings.flows.models / "current"
     if manifest is None:
         return None
     try:
         if model_fingerprint(folder) != manifest.recipe.model:
             return None
-        said = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-        return date.fromisoformat(said["origin"]["split"]["train"][1])
+        training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        return date.fromisoformat(training["origin"]["split"]["train"][1])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
 

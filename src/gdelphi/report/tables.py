@@ -47,12 +47,7 @@ def csv_files(report: Report) -> dict[str, str]:
 
 def _probabilities(report: Report) -> str:
     members = sorted(
-        {
-            name
-            for country in report.countries
-            for each in country.probabilities
-            for name in each.members
-        }
+        {name for country in report.countries for p in country.probabilities for name in p.members}
     )
     names = (
         "target_day", "stream", "name", "level", "code", "label", "target", "published", "which",
@@ -60,12 +55,12 @@ def _probabilities(report: Report) -> str:
     )  # fmt: skip
     rows = (
         (
-            report.target_day, country.stream, country.name, each.level, each.code, each.label,
-            each.target, each.published, each.which, each.stack, each.usual, each.yesterday,
-            *(each.members.get(name) for name in members),
+            report.target_day, country.stream, country.name, p.level, p.code, p.label,
+            p.target, p.published, p.which, p.stack, p.usual, p.yesterday,
+            *(p.members.get(name) for name in members),
         )
         for country in report.countries
-        for each in country.probabilities
+        for p in country.probabilities
     )  # fmt: skip
     return as_csv(names, rows)
 
@@ -73,18 +68,20 @@ def _probabilities(report: Report) -> str:
 def _shares(report: Report) -> str:
     """One row for each past day, and one with the forecast for the target day."""
     names = ("stream", "name", "code", "label", "day", "kind", "share", *QUANTILES)
-    return as_csv(names, (row for country in report.countries for row in _own(report, country)))
+    return as_csv(
+        names, (row for country in report.countries for row in _share_rows(report, country))
+    )
 
 
-def _own(report: Report, country: CountryReport) -> Iterator[CsvRow]:
+def _share_rows(report: Report, country: CountryReport) -> Iterator[CsvRow]:
     forecast = bool(country.probabilities)
-    for each in country.shares:
-        key = (country.stream, country.name, each.code, each.label)
-        for day, value in zip(report.days, each.past, strict=True):
+    for share in country.shares:
+        key = (country.stream, country.name, share.code, share.label)
+        for day, value in zip(report.days, share.past, strict=True):
             yield (*key, day, "past", value, *(None for _ in QUANTILES))
         if forecast:
-            cuts = (getattr(each, name) for name in QUANTILES)
-            yield (*key, report.target_day, "forecast", each.mean, *cuts)
+            cuts = (getattr(share, name) for name in QUANTILES)
+            yield (*key, report.target_day, "forecast", share.mean, *cuts)
 
 
 def _events(report: Report) -> str:
@@ -103,12 +100,12 @@ def _event_rows(country: CountryReport) -> Iterator[CsvRow]:
             event.occurs,
         )  # fmt: skip
         for what in ("who", "whom", "where"):
-            for rank, each in enumerate(getattr(event, what), start=1):
-                said = (each.words, each.value, each.probability)
-                yield (*key, what, rank, *said, None, None, None, None)
+            for rank, candidate in enumerate(getattr(event, what), start=1):
+                argument = (candidate.words, candidate.value, candidate.probability)
+                yield (*key, what, rank, *argument, None, None, None, None)
         for rank, row in enumerate(event.evidence, start=1):
-            told = (row.day, row.place, row.mentions, row.source)
-            yield (*key, "evidence", rank, row.words, None, None, *told)
+            report = (row.day, row.place, row.mentions, row.source)
+            yield (*key, "evidence", rank, row.words, None, None, *report)
 
 
 def _changes(report: Report) -> str:
@@ -117,9 +114,9 @@ def _changes(report: Report) -> str:
     )  # fmt: skip
     rows = (
         (
-            each.stream, each.name, each.code, each.label, each.target, each.published,
-            each.before, each.against, ". ".join(each.reasons),
+            change.stream, change.name, change.code, change.label, change.target, change.published,
+            change.before, change.against, ". ".join(change.reasons),
         )
-        for each in report.changes
+        for change in report.changes
     )  # fmt: skip
     return as_csv(names, rows)

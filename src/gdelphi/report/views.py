@@ -118,11 +118,11 @@ def interval(line: SkillLine, most: float) -> Markup:
 
 
 def calibration_plot(bins: Sequence[Bin]) -> Markup:
-    """What was said against what came, with the band that chance alone would fill."""
+    """Published probabilities against frequencies, with the band that chance alone would fill."""
     ordered = sorted(bins, key=lambda b: b.said)
 
-    def spot(said: float, came: float) -> str:
-        return f"{34 + 200 * said:.1f},{206 - 200 * came:.1f}"
+    def spot(probability: float, frequency: float) -> str:
+        return f"{34 + 200 * probability:.1f},{206 - 200 * frequency:.1f}"
 
     band = [spot(b.said, b.high) for b in ordered] + [spot(b.said, b.low) for b in ordered[::-1]]
     most = max((b.cells for b in ordered), default=1)
