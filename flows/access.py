@@ -16,17 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from gdelphi.common.errors import GdelphiError
+from gdelphi.common.errors import AccessError
 
 USER: Final = "gdelphi"
 SOCKETS: Final = Path("/proc/net/tcp")
 LISTENING: Final = "0A"  # as the system writes it there
 LOCK_TRIES: Final = 10  # somebody who only looks holds the lock for a moment
 LOCK_SECONDS: Final = 0.1
-
-
-class AccessError(GdelphiError):
-    """The server cannot be kept to ourselves, or is kept from us."""
 
 
 def auth_file(home: Path) -> Path:

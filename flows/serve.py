@@ -1,8 +1,8 @@
-"""`gdelphi serve`: a Prefect server and the process that runs flows, started and looked after.
+"""What `gdelphi serve` does: start a Prefect server and the process of flows, and watch both.
 
 Prefect's server within a process fires no schedules, so a server of its own is started unless the
 settings name one. This process imports neither Prefect nor the flows, it only watches the two:
-whatever they are doing, stopping means ending two groups of processes, and none is left behind.
+whatever they are doing, to stop is to end two groups of processes, and none is left behind.
 Server and flows share a secret (`access.py`), and the settings file is fixed here, for all runs.
 """
 
@@ -23,7 +23,7 @@ from typing import Final
 import httpx
 
 from gdelphi.app.notify import notify
-from gdelphi.common.errors import GdelphiError
+from gdelphi.common.errors import ServeError
 from gdelphi.common.settings import ENV_CONFIG, Settings
 from gdelphi_flows import access
 from gdelphi_flows.processes import Child
@@ -34,12 +34,8 @@ LOOK_SECONDS: Final = 0.5
 STEADY_SECONDS: Final = 120.0  # a process that has run for so long did not fail at its start
 RESTARTS: Final = 5  # in a row
 ONCE: Final = {"daily": "forecast", "train": "train", "ingest": "ingest"}
-"""flows that can be run at once, and their modules"""
+"""flows that `--once` can run, and their modules"""
 Say = Callable[[str], None]
-
-
-class ServeError(GdelphiError):
-    """The schedule cannot be served."""
 
 
 def prefect_home(settings: Settings) -> Path:
@@ -51,7 +47,7 @@ def environment(
     settings: Settings, api: str | None, config: Path | None = None, secret: str | None = None
 ) -> dict[str, str]:
     """Variables that Prefect and the flows run with; a server of our own knows a secret."""
-    given = {
+    variables = {
         "PREFECT_HOME": str(prefect_home(settings)),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
@@ -59,12 +55,12 @@ def environment(
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # see `gdelphi train`
     }
     if api:
-        given["PREFECT_API_URL"] = api
+        variables["PREFECT_API_URL"] = api
     if config:
-        given[ENV_CONFIG] = str(config.resolve())
+        variables[ENV_CONFIG] = str(config.resolve())
     if secret:
-        given |= access.protection(secret, _own_page(settings))
-    return {**os.environ, **given}
+        variables |= access.protection(secret, _own_page(settings))
+    return {**os.environ, **variables}
 
 
 def configured_server(settings: Settings) -> str | None:
@@ -112,23 +108,23 @@ def _require_prefect() -> None:
 def serve(settings: Settings, config: Path | None, *, every: float | None, say: Say) -> None:
     """Fire schedules until a signal asks to stop."""
     _require_prefect()
-    given, home, secret = configured_server(settings), prefect_home(settings), None
-    with ExitStack() as held:
-        if not given:
-            secret = held.enter_context(access.guarded(home))
+    configured, home, secret = configured_server(settings), prefect_home(settings), None
+    with ExitStack() as stack:
+        if not configured:
+            secret = stack.enter_context(access.guarded(home))
             say(f"the password for Prefect's page is in {access.auth_file(home)}")
-        api = given or _own_api(settings)
+        api = configured or _own_api(settings)
         variables = environment(settings, api, config, secret)
-        server = None if given else _server(settings, variables)
+        server = None if configured else _server(settings, variables)
         _look_after(settings, server, _flows(every, variables), api, say)
     say("stopped")
 
 
 def _look_after(settings: Settings, server: Child | None, flows: Child, api: str, say: Say) -> None:
-    """Until a signal comes; nothing is left behind."""
+    """Run server and flows until a signal comes, then end both."""
     with _until_signal() as stop:
         try:
-            _watch([each for each in (server, flows) if each], api, stop, say)
+            _watch([server, flows] if server else [flows], api, stop, say)
         except ServeError as error:
             notify(settings.flows, f"gdelphi serve has stopped: {error}")
             raise
@@ -175,10 +171,10 @@ def _until_signal() -> Iterator[threading.Event]:
     """An event that a signal sets; the handlers from before come back."""
     stop = threading.Event()
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    before = {sign: signal.signal(sign, asked) for sign in (signal.SIGINT, signal.SIGTERM)}
+    before = {sign: signal.signal(sign, handle) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
@@ -218,8 +214,8 @@ def _pause(failures: int) -> float:
 
 def _give_up(child: Child, failures: int, code: int | None) -> None:
     if failures >= RESTARTS:
-        told = f": {_last_line(child.log)}" if child.log else ""
-        raise ServeError(f"{child.name} has failed {failures} times, the last with {code}{told}")
+        reason = f": {_last_line(child.log)}" if child.log else ""
+        raise ServeError(f"{child.name} has failed {failures} times, the last with {code}{reason}")
 
 
 def _await(server: Child, api: str, stop: threading.Event) -> bool:

@@ -15,12 +15,11 @@ import httpx
 import pytest
 
 from gdelphi.app.run_lock import lock_file
+from gdelphi.common.errors import AccessError, ServeError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
 from gdelphi_flows import access, processes, serve
-from gdelphi_flows.access import AccessError
 from gdelphi_flows.processes import Child
-from gdelphi_flows.serve import ServeError
 from helpers.flow_harness import (
     Stage,
     alone_variables,
@@ -30,12 +29,12 @@ from helpers.flow_harness import (
     toml_of,
     wait_for,
 )
-from helpers.forecast_world import desk, settings
+from helpers.forecast_world import predictor, settings
 from helpers.measured_world import changed
 from helpers.training_world import one_thread
 
 pytest.importorskip("prefect")
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 EVERY = 8  # seconds from one run to the next
@@ -77,11 +76,11 @@ class Serving:
 
 @pytest.fixture(scope="module")
 def serving(
-    settings: Settings, desk: Predictor, tmp_path_factory: pytest.TempPathFactory
+    settings: Settings, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Serving]:
     """A server that is up, with a run every few seconds."""
     stage = make_stage(tmp_path_factory.mktemp("serve") / "stage", settings, hidden=2)
-    put_in_use(stage, desk)
+    put_in_use(stage, predictor)
     made = Serving(stage, "--every", str(EVERY))
     try:
         made.wait_for(lambda: "Prefect's page is at" in made.log.read_text(), "the server")

@@ -20,8 +20,8 @@ from gdelphi.common.errors import (
     FetchFailed,
     FileMissing,
     FileRefused,
+    SystemExhausted,
 )
-from gdelphi.gdelt.faults import SystemExhausted
 from gdelphi.gdelt.fetch import (
     LONGEST_PAUSE,
     Fetched,

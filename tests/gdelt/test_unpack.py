@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.common.errors import FileRefused
+from gdelphi.common.errors import FileRefused, SystemExhausted
 from gdelphi.gdelt import unpack as module
-from gdelphi.gdelt.faults import SystemExhausted
 from gdelphi.gdelt.file_names import open_file
 from gdelphi.gdelt.layouts import (
     BACKFILE,

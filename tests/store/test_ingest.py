@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from gdelphi.common.errors import ConfigError
+from gdelphi.common.errors import ConfigError, SystemExhausted
 from gdelphi.common.settings import IngestSettings, Settings
 from gdelphi.gdelt import unpack as unpack_module
 from gdelphi.gdelt.archive import FolderArchive, Listing
-from gdelphi.gdelt.faults import SystemExhausted
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.store.ingest import (

@@ -1,4 +1,4 @@
-"""The errors of gdelphi: a few named classes under one parent.
+"""The errors of gdelphi: named classes under one parent, all of them here.
 
 A message says what was wrong, where, and what to do next. The command line prints it as one line
 and exits non-zero; only bugs end in a traceback.
@@ -13,6 +13,13 @@ class ConfigError(GdelphiError):
     """A setting is unknown, malformed or contradicts another."""
 
 
+class SystemExhausted(GdelphiError):
+    """The system cannot go on, whatever the file: its disk, its memory or its file handles."""
+
+
+# --- archives and their files ---------------------------------------------------------------------
+
+
 class ArchiveError(GdelphiError):
     """An archive cannot be listed: wrong place, out of reach, or no list that we know."""
 
@@ -22,11 +29,14 @@ class FileMissing(GdelphiError):
 
 
 class FetchFailed(GdelphiError):
-    """A file exists but could not be had this time; trying again later may help."""
+    """A file exists but could not be fetched this time; trying again later may help."""
 
 
 class FileRefused(GdelphiError):
     """The bytes of a file are not what they should be: checksum, zip, or kind of content."""
+
+
+# --- the store ------------------------------------------------------------------------------------
 
 
 class StoreError(GdelphiError):
@@ -41,49 +51,66 @@ class QueryError(GdelphiError):
     """A query given by the user does not run."""
 
 
+# --- measures and models --------------------------------------------------------------------------
+
+
 class EncoderError(GdelphiError):
-    """An encoder cannot be had, or does not make vectors of the texts that it was given."""
+    """An encoder cannot be loaded, or does not make vectors of the texts that it was given."""
 
 
 class CacheError(GdelphiError):
-    """The embedding cache cannot be read or written."""
-
-
-class ArgumentsError(GdelphiError):
-    """Arguments cannot be read, reconstructed or judged from what is given."""
-
-
-class TrainingError(GdelphiError):
-    """A model cannot be trained, or what a training has written cannot be used."""
+    """The cache of embeddings cannot be read or written."""
 
 
 class MeasuresError(GdelphiError):
-    """Clouds, spaces or descriptors on disk are not there, or not what they should be."""
-
-
-class JudgeError(GdelphiError):
-    """A backtest cannot be made as asked, or what is on disk is none."""
+    """Clouds, spaces or descriptors on disk are missing, or not what they should be."""
 
 
 class TransportError(GdelphiError):
     """Measures cannot be transported: wrong shapes, no mass, or unknown settings."""
 
 
-class RunLockError(GdelphiError):
-    """Another run is at work, and waiting for it took too long."""
+class TrainingError(GdelphiError):
+    """A model cannot be trained, or what a training has written cannot be used."""
 
 
-class PromotionError(GdelphiError):
-    """A model cannot be put in use, or taken out of it."""
+# --- forecasts and what becomes of them -----------------------------------------------------------
 
 
-class PipelineError(GdelphiError):
-    """A step of a run has not done all that it should."""
+class ForecastError(GdelphiError):
+    """A forecast cannot be made from what is given, or is not one."""
+
+
+class ArgumentsError(GdelphiError):
+    """Arguments of events cannot be read, reconstructed or judged from what is given."""
+
+
+class JudgeError(GdelphiError):
+    """A backtest cannot be made as asked, or what is on disk is none."""
 
 
 class ReportError(GdelphiError):
     """A report cannot be made, or what is on disk is none."""
 
 
-class ForecastError(GdelphiError):
-    """A forecast cannot be made from what is given, or is not one."""
+# --- running --------------------------------------------------------------------------------------
+
+
+class RunLockError(GdelphiError):
+    """Another run is at work, and waiting for it took too long."""
+
+
+class PipelineError(GdelphiError):
+    """A step of a run has not done all that it should."""
+
+
+class PromotionError(GdelphiError):
+    """A model cannot be put in use, or taken out of it."""
+
+
+class ServeError(GdelphiError):
+    """The schedule cannot be served."""
+
+
+class AccessError(GdelphiError):
+    """The Prefect server cannot be closed to others, or another one is in its folder."""

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gdelphi.common.errors import GdelphiError
+from gdelphi.common.errors import GdelphiError, SystemExhausted
 
 LONGEST = 300  # characters of a message
 NO_MEMORY = "the memory is used up"
@@ -24,10 +24,6 @@ ENDS_A_RUN: Mapping[int, str] = MappingProxyType(
         errno.ENFILE: TOO_MANY_OPEN,
     }
 )
-
-
-class SystemExhausted(GdelphiError):
-    """The system cannot go on, whatever the file: its disk, its memory or its file handles."""
 
 
 def end_if_exhausted(error: BaseException, name: str) -> None:
