@@ -30,11 +30,11 @@ TURNS = 5
 
 
 @torch.no_grad()
-def forward_pass(desk: Predictor, end: int) -> float:
+def forward_pass(predictor: Predictor, end: int) -> float:
     """Seconds of the network alone, over the last days of all streams."""
-    sampler, total = desk.sampler, 0.0
-    for start in range(0, len(desk.streams), STREAMS_AT_ONCE):
-        streams = np.arange(start, min(start + STREAMS_AT_ONCE, len(desk.streams)))
+    sampler, total = predictor.sampler, 0.0
+    for start in range(0, len(predictor.streams), STREAMS_AT_ONCE):
+        streams = np.arange(start, min(start + STREAMS_AT_ONCE, len(predictor.streams)))
         batch = sampler._maker.make(streams, np.full(len(streams), end))
         began = perf_counter()
         sampler.model(batch.past)
@@ -59,31 +59,31 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=6)
     given = parser.parse_args()
     settings = load_settings(given.config, {"store": given.store}).settings
-    desk = Predictor(settings, given.model, number=given.futures)
-    sampler, last = desk.sampler, desk.target_days("test")[-1]
-    forward_pass(desk, sampler.position(last))  # the first pass is slower than all others
+    predictor = Predictor(settings, given.model, number=given.futures)
+    sampler, last = predictor.sampler, predictor.target_days("test")[-1]
+    forward_pass(predictor, sampler.position(last))  # the first pass is slower than all others
     passes, samples = [], []
     for turn in range(TURNS):
         origin = last - timedelta(days=turn)
-        passes.append(forward_pass(desk, sampler.position(origin)))
+        passes.append(forward_pass(predictor, sampler.position(origin)))
         samples.append(timed(sampler._first, origin))
-    shape = f"{len(desk.streams)} streams x {given.futures} futures"
+    shape = f"{len(predictor.streams)} streams x {given.futures} futures"
     one, whole = median(passes), median(samples)
     print(f"{shape}: {whole:.2f} s, {whole / one:.1f} times one forward pass ({one:.2f} s)")
     week = timed(sampler._steps, last, 7)
     print(f"a week by roll-out: {week:.1f} s, {week / whole:.1f} times tomorrow alone")
-    if not desk.calibrated():
-        desk.calibrate("root")
-    days = desk.target_days("test")[-given.days :]
+    if not predictor.calibrated():
+        predictor.calibrate("root")
+    days = predictor.target_days("test")[-given.days :]
     with tempfile.TemporaryDirectory() as folder:
         asked = BacktestOptions(futures=given.futures)
         request = BacktestRequest(
-            given.model, Path(folder), since=days[0], until=days[-1], asked=asked
+            given.model, Path(folder), since=days[0], until=days[-1], options=asked
         )
         seconds = timed(backtest, settings, request)
     each = seconds / len(days)
     print(
-        f"backtest of {len(days)} days, {len(desk.streams)} streams: {each:.1f} s a day with "
+        f"backtest of {len(days)} days, {len(predictor.streams)} streams: {each:.1f} s a day with "
         f"loading; 60 days would take {each:.1f} minutes"
     )
 

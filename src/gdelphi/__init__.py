@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gdelphi.forecast.forecast import LoadedModel
+    from gdelphi.forecast.loaded_model import LoadedModel
 
 __version__ = version("gdelphi")
 
@@ -14,8 +14,6 @@ def load(
     model: Path | str, store: Path | str | None = None, config: Path | str | None = None
 ) -> "LoadedModel":
     """A trained model at work on a store: `load("models/current").forecast("KE", "2014-06-01")`."""
-    from gdelphi.forecast.forecast import (
-        load_model,  # torch and more, which `import gdelphi` can do without
-    )
+    from gdelphi.forecast.loaded_model import load_model
 
     return load_model(model, store, config)

@@ -22,7 +22,9 @@ from gdelphi.forecast.arguments import (
 from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Store
 from helpers.archives import settings_for
-from helpers.arguments import DAY
+from helpers.arguments import DAY, settings
+
+__all__ = ["settings"]
 
 
 @pytest.fixture(scope="module")

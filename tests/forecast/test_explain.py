@@ -22,29 +22,29 @@ from gdelphi.forecast.stack import INTERCEPT, expit
 from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import outcomes
 from gdelphi.store.connection import Store
-from helpers.forecast_world import FUTURES, desk, one_thread, settings
+from helpers.forecast_world import FUTURES, one_thread, predictor, settings
 from helpers.measured_world import day_at
 from helpers.training_world import variables
 
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 
 AT = ForecastOrigin(day_at(77), partial=False)
 
 
 @cache
-def explained(desk: Predictor, code: str) -> Explanation:
-    return explain(desk, desk.streams[0], code, AT)
+def explained(predictor: Predictor, code: str) -> Explanation:
+    return explain(predictor, predictor.streams[0], code, AT)
 
 
 @pytest.fixture(scope="module")
-def prediction(desk: Predictor) -> Prediction:
-    return desk.predict(AT.origin, [desk.streams[0]])[0]
+def prediction(predictor: Predictor) -> Prediction:
+    return predictor.predict(AT.origin, [predictor.streams[0]])[0]
 
 
 @pytest.fixture(scope="module")
-def common(desk: Predictor) -> str:
+def common(predictor: Predictor) -> str:
     """A full code that comes often."""
-    history = desk.known_at("full", AT.origin)
+    history = predictor.known_at("full", AT.origin)
     return history.codes[int(history.counts[0].sum(axis=0).argmax())]
 
 
@@ -53,9 +53,9 @@ CODES = ("04", "14", "19", "042", "190")
 
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_added_to_the_logit_adds_up_to_what_is_published(
-    desk: Predictor, code: str
+    predictor: Predictor, code: str
 ) -> None:
-    for target in explained(desk, code).targets:
+    for target in explained(predictor, code).targets:
         if target.published is None:
             assert target.logit is None
             continue
@@ -68,17 +68,17 @@ def test_what_is_added_to_the_logit_adds_up_to_what_is_published(
 
 @pytest.mark.parametrize("which", ["combined", "stack"])
 def test_whichever_is_published_is_the_one_that_is_explained(
-    desk: Predictor, monkeypatch: pytest.MonkeyPatch, which: str
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    given = desk.publisher
+    given = predictor.publisher
 
     def chosen(level: Level, horizon: int = 1) -> Publisher:
         found = given(level, horizon)
         choices = {name: replace(each, published=which) for name, each in found.choices.items()}
         return replace(found, choices=choices)
 
-    monkeypatch.setattr(desk, "publisher", chosen)
-    found = explain(desk, desk.streams[1], "04", AT)
+    monkeypatch.setattr(predictor, "publisher", chosen)
+    found = explain(predictor, predictor.streams[1], "04", AT)
     for target in found.targets[:2]:
         assert target.which == which
         assert target.logit is not None
@@ -90,8 +90,10 @@ def test_whichever_is_published_is_the_one_that_is_explained(
             assert target.published == pytest.approx(target.stack)
 
 
-def test_members_come_by_the_size_of_what_they_add(desk: Predictor, prediction: Prediction) -> None:
-    for target in explained(desk, "04").targets:
+def test_members_come_by_the_size_of_what_they_add(
+    predictor: Predictor, prediction: Prediction
+) -> None:
+    for target in explained(predictor, "04").targets:
         sizes = [abs(part.adds) for part in target.parts if part.probability and part.adds]
         assert sizes == sorted(sizes, reverse=True)
         names = [part.name for part in target.parts]
@@ -100,8 +102,10 @@ def test_members_come_by_the_size_of_what_they_add(desk: Predictor, prediction: 
         assert set(names[:-3]) == set(prediction.members["root"]) - {"stack"}
 
 
-def test_probabilities_are_those_of_the_prediction(desk: Predictor, prediction: Prediction) -> None:
-    found = explained(desk, "04")
+def test_probabilities_are_those_of_the_prediction(
+    predictor: Predictor, prediction: Prediction
+) -> None:
+    found = explained(predictor, "04")
     place = prediction.levels.root.codes.index("04")
     for target in found.targets:
         own = prediction.levels.root.probability(target.target)[place]
@@ -112,20 +116,20 @@ def test_probabilities_are_those_of_the_prediction(desk: Predictor, prediction: 
                 assert part.probability == member.probability(target.target)[place]
 
 
-def test_how_often_it_came_is_counted_on_known_days(desk: Predictor) -> None:
-    history = desk.history("root")
+def test_how_often_it_came_is_counted_on_known_days(predictor: Predictor) -> None:
+    history = predictor.history("root")
     place = history.codes.index("04")
     for number, target in enumerate(TARGETS):
         came = [outcomes(history, day_at(76 - ago))[target][0, place] for ago in range(30)]
         known = [each for each in came if not np.isnan(each)]
-        said = explained(desk, "04").targets[number].came[0]
+        said = explained(predictor, "04").targets[number].came[0]
         assert said == (pytest.approx(np.mean(known)) if known else None)
 
 
 def test_futures_that_have_it_are_counted_and_weighed(
-    desk: Predictor, prediction: Prediction
+    predictor: Predictor, prediction: Prediction
 ) -> None:
-    found = explained(desk, "04")
+    found = explained(predictor, "04")
     place = prediction.levels.root.codes.index("04")
     has = prediction.futures.happens[:, place]
     assert (found.futures, found.having) == (FUTURES, has.sum())
@@ -136,10 +140,10 @@ def test_futures_that_have_it_are_counted_and_weighed(
 
 
 def test_atoms_come_from_those_futures_and_the_nearest_have_the_code(
-    desk: Predictor, common: str
+    predictor: Predictor, common: str
 ) -> None:
     for code in (lineage(common).root, common):
-        atoms = explained(desk, code).atoms
+        atoms = explained(predictor, code).atoms
         assert atoms
         assert [round(each.cosine, 2) for each in atoms] == sorted(
             (round(each.cosine, 2) for each in atoms), reverse=True
@@ -147,8 +151,10 @@ def test_atoms_come_from_those_futures_and_the_nearest_have_the_code(
         assert code in lineage(atoms[0].code)
 
 
-def test_reports_carry_the_event_on_the_drawn_days(desk: Predictor, settings: Settings) -> None:
-    found = explained(desk, "04")
+def test_reports_carry_the_event_on_the_drawn_days(
+    predictor: Predictor, settings: Settings
+) -> None:
+    found = explained(predictor, "04")
     days = {each.day for each in found.days}
     assert found.reports
     sources = [row.source for row in found.reports if row.source]
@@ -161,22 +167,22 @@ def test_reports_carry_the_event_on_the_drawn_days(desk: Predictor, settings: Se
                 "FROM events WHERE GLOBALEVENTID = ?",
                 [row.event_id],
             )
-            assert there == [(row.day, "04", desk.streams[0], row.mentions)]
+            assert there == [(row.day, "04", predictor.streams[0], row.mentions)]
 
 
-def test_an_event_that_never_came_has_no_futures_and_no_reports(desk: Predictor) -> None:
-    history = desk.known_at("full", AT.origin)
+def test_an_event_that_never_came_has_no_futures_and_no_reports(predictor: Predictor) -> None:
+    history = predictor.known_at("full", AT.origin)
     never = next(
         code for number, code in enumerate(history.codes)
         if not history.counts[0, :, number].any() and len(code) == 4
     )  # fmt: skip
-    found = explained(desk, never)
+    found = explained(predictor, never)
     assert (found.having, found.having_weight) == (0, 0)
     assert (found.days, found.atoms, found.reports) == ((), (), ())
 
 
-def test_who_and_whom_are_told(desk: Predictor) -> None:
-    likely = explained(desk, "04").arguments
+def test_who_and_whom_are_told(predictor: Predictor) -> None:
+    likely = explained(predictor, "04").arguments
     assert set(likely) == {"actor1", "actor2", "region"}
     assert 0 < sum(each.probability for each in likely["actor1"]) <= 1 + 1e-9
 
@@ -186,28 +192,28 @@ def test_the_level_goes_by_the_code(code: str, level: str) -> None:
     assert level_of_event(code) == level
 
 
-def test_a_level_may_be_named(desk: Predictor) -> None:
-    assert explain(desk, desk.streams[0], "042", AT, level="full").level == "full"
+def test_a_level_may_be_named(predictor: Predictor) -> None:
+    assert explain(predictor, predictor.streams[0], "042", AT, level="full").level == "full"
     with pytest.raises(ForecastError, match="no root code 042"):
-        explain(desk, desk.streams[0], "042", AT, level="root")
+        explain(predictor, predictor.streams[0], "042", AT, level="root")
 
 
-def test_unknown_events_and_streams_are_refused_with_the_nearest(desk: Predictor) -> None:
+def test_unknown_events_and_streams_are_refused_with_the_nearest(predictor: Predictor) -> None:
     with pytest.raises(ForecastError, match=r"no event 1459.*145 \("):
-        explain(desk, desk.streams[0], "1459", AT)
+        explain(predictor, predictor.streams[0], "1459", AT)
     with pytest.raises(ForecastError, match="does not know the stream XX"):
-        explain(desk, "XX", "14", AT)
+        explain(predictor, "XX", "14", AT)
 
 
 def test_the_command_tells_the_whole_chain(
-    desk: Predictor,
+    predictor: Predictor,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in variables(settings).items():
         monkeypatch.setenv(name, value)
-    words = ["gdelphi", "explain", "--model", str(desk.folder), "--stream", desk.streams[0],
+    words = ["gdelphi", "explain", "--model", str(predictor.folder), "--stream", predictor.streams[0],
              "--event", "04", "--origin", str(AT.origin), "--futures", str(FUTURES)]  # fmt: skip
     for more in ([], ["--json"]):
         monkeypatch.setattr(sys, "argv", [*words, *more])

@@ -15,19 +15,21 @@ import pytest
 
 import gdelphi
 from gdelphi.app.cli import main
-from gdelphi.app.console_forecast import show_calibrated
+from gdelphi.app.commands.calibrate import show_calibrated
 from gdelphi.common.errors import ForecastError, GdelphiError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import MANIFEST, ForecastStore
+from gdelphi.forecast.calibrate import (
+    calibrate,
+    ensure_calibrated,
+    is_calibrated,
+)
 from gdelphi.forecast.forecast import (
     ForecastRequest,
     ForecastResult,
-    calibrate,
-    ensure_calibrated,
     forecast,
-    is_calibrated,
-    load_model,
 )
+from gdelphi.forecast.loaded_model import load_model
 from gdelphi.forecast.origin import choose_streams, resolve_origin
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.summary import in_brief
@@ -37,7 +39,7 @@ from gdelphi.measures.packing import pack_days
 from gdelphi.measures.space import load_space
 from gdelphi.store.ingest import IngestRequest as IngestRequest
 from gdelphi.store.ingest import ingest
-from helpers.forecast_world import FUTURES, desk, model, one_thread, settings
+from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import (
     DAYS,
     GONE,
@@ -49,22 +51,22 @@ from helpers.measured_world import (
 )
 from helpers.training_world import variables
 
-__all__ = ["desk", "model", "one_thread", "settings"]
+__all__ = ["model", "one_thread", "predictor", "settings"]
 
 ORIGIN = day_at(77)
 NOW = day_at(DAYS)
 """the day after the last"""
 
 
-def asked(desk: Predictor, out: Path, **given: Any) -> ForecastRequest:
-    values = {"model": desk.folder, "origin": ORIGIN, "futures": FUTURES, "out": out}
+def asked(predictor: Predictor, out: Path, **given: Any) -> ForecastRequest:
+    values = {"model": predictor.folder, "origin": ORIGIN, "futures": FUTURES, "out": out}
     return ForecastRequest(**{**values, **given})
 
 
 @pytest.fixture(scope="module")
-def issued(desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> ForecastResult:
+def issued(predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> ForecastResult:
     """A forecast of all streams."""
-    return forecast(desk.settings, asked(desk, tmp_path_factory.mktemp("issued")))
+    return forecast(predictor.settings, asked(predictor, tmp_path_factory.mktemp("issued")))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -84,11 +86,11 @@ def rows_of(issued: ForecastResult, table: str, stream: str) -> list[dict[str, A
 
 
 def test_the_same_forecast_is_found_and_not_made_again(
-    desk: Predictor, issued: ForecastResult
+    predictor: Predictor, issued: ForecastResult
 ) -> None:
     out = issued.forecast.folder.parents[1]
     before = tree_of(out)
-    again = forecast(desk.settings, asked(desk, out))
+    again = forecast(predictor.settings, asked(predictor, out))
     assert issued.made
     assert not again.made
     assert again.forecast.manifest == issued.forecast.manifest
@@ -96,18 +98,18 @@ def test_the_same_forecast_is_found_and_not_made_again(
 
 
 def test_the_same_forecast_made_elsewhere_has_the_same_bytes(
-    desk: Predictor, issued: ForecastResult, tmp_path: Path
+    predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
-    again = forecast(desk.settings, asked(desk, tmp_path))
+    again = forecast(predictor.settings, asked(predictor, tmp_path))
     assert again.made
     assert content(again.forecast.folder) == content(issued.forecast.folder)
 
 
 def test_a_stream_alone_has_the_numbers_that_it_has_among_others(
-    desk: Predictor, issued: ForecastResult, tmp_path: Path
+    predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
-    stream = desk.streams[2]
-    alone = forecast(desk.settings, asked(desk, tmp_path, streams=stream))
+    stream = predictor.streams[2]
+    alone = forecast(predictor.settings, asked(predictor, tmp_path, streams=stream))
     assert alone.forecast.manifest.id != issued.forecast.manifest.id
     for table in ("probabilities", "shares", "futures", "brief", "events", "evidence"):
         assert rows_of(alone, table, stream) == rows_of(issued, table, stream)
@@ -115,30 +117,30 @@ def test_a_stream_alone_has_the_numbers_that_it_has_among_others(
 
 
 def test_days_that_came_later_change_no_byte(
-    desk: Predictor, issued: ForecastResult, tmp_path_factory: pytest.TempPathFactory
+    predictor: Predictor, issued: ForecastResult, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The store as it was on the day of the forecast."""
     folder = tmp_path_factory.mktemp("earlier")
     store, measures = folder / "s.duckdb", folder / "measures"
-    earlier = desk.settings.model_copy(update={"store": store})
+    earlier = predictor.settings.model_copy(update={"store": store})
     earlier = changed(earlier, "measures", folder=measures)
     ingest(earlier, IngestRequest((), None, ORIGIN, False))
-    shutil.copytree(measures_folder(desk.settings) / "space", measures / "space")
+    shutil.copytree(measures_folder(predictor.settings) / "space", measures / "space")
     represent_quietly(earlier)
     with in_one_process():
         pack_days(earlier, load_space(measures / "space"))
-    found = forecast(earlier, asked(desk, folder / "out", as_of=NOW))
+    found = forecast(earlier, asked(predictor, folder / "out", as_of=NOW))
     assert content(found.forecast.folder) == content(issued.forecast.folder)
 
 
 def test_a_damaged_forecast_is_an_error_and_not_made_again(
-    desk: Predictor, issued: ForecastResult, tmp_path: Path
+    predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
     shutil.copytree(issued.forecast.folder.parents[1], tmp_path / "out")
     found = ForecastStore(tmp_path / "out").load(ORIGIN)
     (found.folder / "shares.parquet").write_bytes(b"nothing")
     with pytest.raises(ForecastError, match="damaged, or was edited"):
-        forecast(desk.settings, asked(desk, tmp_path / "out"))
+        forecast(predictor.settings, asked(predictor, tmp_path / "out"))
     assert (found.folder / "shares.parquet").read_bytes() == b"nothing"
 
 
@@ -239,14 +241,16 @@ def test_a_partial_origin_is_refused_unless_it_is_allowed(
     assert allowed.partial
 
 
-def test_a_forecast_from_a_partial_origin_is_marked(desk: Predictor, tmp_path: Path) -> None:
-    request = asked(desk, tmp_path, origin=day_at(GONE[1]), streams=desk.streams[0], as_of=NOW)
+def test_a_forecast_from_a_partial_origin_is_marked(predictor: Predictor, tmp_path: Path) -> None:
+    request = asked(
+        predictor, tmp_path, origin=day_at(GONE[1]), streams=predictor.streams[0], as_of=NOW
+    )
     with pytest.raises(ForecastError, match="--allow-partial"):
-        forecast(desk.settings, request)
+        forecast(predictor.settings, request)
     found = forecast(
-        desk.settings,
+        predictor.settings,
         asked(
-            desk, tmp_path, origin=day_at(GONE[1]), streams=desk.streams[0], as_of=NOW,
+            predictor, tmp_path, origin=day_at(GONE[1]), streams=predictor.streams[0], as_of=NOW,
             allow_partial=True,
         ),
     )  # fmt: skip
@@ -255,16 +259,18 @@ def test_a_forecast_from_a_partial_origin_is_marked(desk: Predictor, tmp_path: P
 
 
 def test_a_horizon_is_fitted_when_first_asked_for(
-    desk: Predictor, model: Path, tmp_path: Path
+    predictor: Predictor, model: Path, tmp_path: Path
 ) -> None:
     steps: list[str] = []
-    request = replace(asked(desk, tmp_path, horizon=3, streams=desk.streams[0]), model=model)
-    found = forecast(desk.settings, request, on_step=steps.append)
+    request = replace(
+        asked(predictor, tmp_path, horizon=3, streams=predictor.streams[0]), model=model
+    )
+    found = forecast(predictor.settings, request, on_step=steps.append)
     assert sum("3 days ahead" in step for step in steps) == 3
     assert found.forecast.manifest.target_day == found.forecast.manifest.recipe.origin + timedelta(
         3
     )
-    tomorrow = forecast(desk.settings, replace(request, horizon=1)).forecast
+    tomorrow = forecast(predictor.settings, replace(request, horizon=1)).forecast
     columns = ["published", "stack"]
     for column in columns:
         later, sooner = (
@@ -274,39 +280,39 @@ def test_a_horizon_is_fitted_when_first_asked_for(
         assert later.shape == sooner.shape
         assert not np.array_equal(later, sooner, equal_nan=True)
     steps.clear()
-    assert not forecast(desk.settings, request, on_step=steps.append).made
+    assert not forecast(predictor.settings, request, on_step=steps.append).made
     assert not any("3 days ahead" in step for step in steps)
 
 
-def test_horizons_beyond_a_week_are_refused(desk: Predictor, tmp_path: Path) -> None:
+def test_horizons_beyond_a_week_are_refused(predictor: Predictor, tmp_path: Path) -> None:
     with pytest.raises(ForecastError, match="not between 1 and 7"):
-        forecast(desk.settings, asked(desk, tmp_path, horizon=8))
+        forecast(predictor.settings, asked(predictor, tmp_path, horizon=8))
 
 
 # --- streams --------------------------------------------------------------------------------------
 
 
-def test_streams_are_named_ranked_or_all(desk: Predictor) -> None:
-    first, second, *_ = desk.streams
-    assert choose_streams(desk, "all", ORIGIN) == desk.streams
-    assert choose_streams(desk, f"{second.lower()}, {first}", ORIGIN) == (first, second)
-    rows = desk.pack.statistics[:78, :, 0].sum(axis=0)
-    assert choose_streams(desk, "top1", ORIGIN) == (desk.streams[int(rows.argmax())],)
-    assert choose_streams(desk, "top50", ORIGIN) == desk.streams
+def test_streams_are_named_ranked_or_all(predictor: Predictor) -> None:
+    first, second, *_ = predictor.streams
+    assert choose_streams(predictor, "all", ORIGIN) == predictor.streams
+    assert choose_streams(predictor, f"{second.lower()}, {first}", ORIGIN) == (first, second)
+    rows = predictor.pack.statistics[:78, :, 0].sum(axis=0)
+    assert choose_streams(predictor, "top1", ORIGIN) == (predictor.streams[int(rows.argmax())],)
+    assert choose_streams(predictor, "top50", ORIGIN) == predictor.streams
 
 
 @pytest.mark.parametrize("text", ["", " , ", "top0"])
-def test_no_streams_are_refused(desk: Predictor, text: str) -> None:
+def test_no_streams_are_refused(predictor: Predictor, text: str) -> None:
     with pytest.raises(ForecastError, match=r"no streams? ?"):
-        choose_streams(desk, text, ORIGIN)
+        choose_streams(predictor, text, ORIGIN)
 
 
-def test_the_nearest_streams_are_offered_for_an_unknown_one(desk: Predictor) -> None:
-    known = next(each for each in desk.streams if country_of(each)[1])
+def test_the_nearest_streams_are_offered_for_an_unknown_one(predictor: Predictor) -> None:
+    known = next(each for each in predictor.streams if country_of(each)[1])
     name, cameo = country_of(known)
     for wrong in (cameo, name):
         with pytest.raises(ForecastError, match=rf"does not know .*{known} \({name}\)"):
-            choose_streams(desk, wrong, ORIGIN)
+            choose_streams(predictor, wrong, ORIGIN)
 
 
 def country_of(stream: str) -> tuple[str, str]:
@@ -318,14 +324,16 @@ def country_of(stream: str) -> tuple[str, str]:
 # --- calibration ----------------------------------------------------------------------------------
 
 
-def test_a_model_is_calibrated_once(desk: Predictor) -> None:
+def test_a_model_is_calibrated_once(predictor: Predictor) -> None:
     steps: list[str] = []
-    ensure_calibrated(desk, steps.append)
+    ensure_calibrated(predictor, steps.append)
     assert steps == []
 
 
-def test_a_model_that_was_trained_again_is_calibrated_again(desk: Predictor, model: Path) -> None:
-    other = Predictor(desk.settings, model, number=5)
+def test_a_model_that_was_trained_again_is_calibrated_again(
+    predictor: Predictor, model: Path
+) -> None:
+    other = Predictor(predictor.settings, model, number=5)
     assert is_calibrated(other)
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes() + b" ")  # the file of another training
@@ -335,14 +343,14 @@ def test_a_model_that_was_trained_again_is_calibrated_again(desk: Predictor, mod
 
 
 def test_what_is_published_does_not_depend_on_who_asks_first(
-    desk: Predictor, model: Path, capsys: pytest.CaptureFixture[str]
+    predictor: Predictor, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (model / "calibrated.json").unlink()
     steps: list[str] = []
-    ensure_calibrated(Predictor(desk.settings, model, number=3, seed=9), steps.append)
+    ensure_calibrated(Predictor(predictor.settings, model, number=3, seed=9), steps.append)
     assert "not been calibrated yet" in steps[0]
     first = {path.name: path.read_bytes() for path in model.glob("*.json")}
-    show_calibrated(calibrate(Predictor(desk.settings, model)), json=False)
+    show_calibrated(calibrate(Predictor(predictor.settings, model)), json=False)
     said = capsys.readouterr().out
     assert said.count("headline") == 3
     assert "validation B" in said
@@ -373,9 +381,9 @@ def command(
 
 
 def test_the_command_shows_a_few_streams_one_by_one(
-    desk: Predictor, command: Call, tmp_path: Path
+    predictor: Predictor, command: Call, tmp_path: Path
 ) -> None:
-    words = ("forecast", "--model", desk.folder, "--origin", ORIGIN, "--streams", desk.streams[0],
+    words = ("forecast", "--model", predictor.folder, "--origin", ORIGIN, "--streams", predictor.streams[0],
              "--futures", FUTURES, "--out", tmp_path)  # fmt: skip
     code, said, _ = command(*words)
     assert code == 0
@@ -388,10 +396,10 @@ def test_the_command_shows_a_few_streams_one_by_one(
 
 
 def test_the_command_shows_the_largest_changes_of_many_streams(
-    desk: Predictor, command: Call, issued: ForecastResult
+    predictor: Predictor, command: Call, issued: ForecastResult
 ) -> None:
     out = issued.forecast.folder.parents[1]
-    words = ("forecast", "--model", desk.folder, "--origin", ORIGIN, "--futures", FUTURES,
+    words = ("forecast", "--model", predictor.folder, "--origin", ORIGIN, "--futures", FUTURES,
              "--out", out)  # fmt: skip
     code, said, _ = command(*words)
     assert code == 0
@@ -403,7 +411,7 @@ def test_the_command_shows_the_largest_changes_of_many_streams(
     assert found["streams"][0]["headlines"][0]["published"] <= 1
 
 
-def test_the_command_calibrates_and_tells(desk: Predictor, command: Call, model: Path) -> None:
+def test_the_command_calibrates_and_tells(predictor: Predictor, command: Call, model: Path) -> None:
     code, said, errors = command("calibrate", "--model", model, "--json")
     assert code == 0
     assert "fitting who does what to whom" in errors
@@ -421,9 +429,9 @@ def test_the_command_calibrates_and_tells(desk: Predictor, command: Call, model:
     ],
 )
 def test_errors_are_one_line(
-    desk: Predictor, command: Call, words: tuple[str, ...], exit_code: int, part: str
+    predictor: Predictor, command: Call, words: tuple[str, ...], exit_code: int, part: str
 ) -> None:
-    code, said, errors = command("forecast", "--model", desk.folder, "--as-of", NOW, *words)
+    code, said, errors = command("forecast", "--model", predictor.folder, "--as-of", NOW, *words)
     assert code == exit_code
     assert part in errors
     assert said == ""
@@ -433,28 +441,28 @@ def test_errors_are_one_line(
 
 
 def test_three_lines_of_python_make_a_forecast(
-    desk: Predictor, monkeypatch: pytest.MonkeyPatch
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in variables(desk.settings).items():
+    for name, value in variables(predictor.settings).items():
         if name.startswith("GDELPHI_") and name != "GDELPHI_STORE":
             monkeypatch.setenv(name, value)
-    loaded = gdelphi.load(desk.folder, store=desk.settings.store)
-    assert loaded.streams == desk.streams
-    found = loaded.forecast(desk.streams[1], ORIGIN.isoformat())
-    assert (found.stream, found.target_day) == (desk.streams[1], day_at(78))
-    again = loaded.forecast(desk.streams[1])
+    loaded = gdelphi.load(predictor.folder, store=predictor.settings.store)
+    assert loaded.streams == predictor.streams
+    found = loaded.forecast(predictor.streams[1], ORIGIN.isoformat())
+    assert (found.stream, found.target_day) == (predictor.streams[1], day_at(78))
+    again = loaded.forecast(predictor.streams[1])
     assert again.origin == day_at(DAYS - 1)
     with pytest.raises(ForecastError, match="does not know the stream XX"):
         loaded.forecast("XX", ORIGIN)
     with pytest.raises(ForecastError, match="neither a day"):
-        loaded.forecast(desk.streams[1], "soon")
+        loaded.forecast(predictor.streams[1], "soon")
     with pytest.raises(ForecastError, match="not a complete news day"):
-        loaded.forecast(desk.streams[1], day_at(GONE[1]))
+        loaded.forecast(predictor.streams[1], day_at(GONE[1]))
 
 
-def test_a_model_that_is_not_there_is_named(desk: Predictor) -> None:
+def test_a_model_that_is_not_there_is_named(predictor: Predictor) -> None:
     with pytest.raises(GdelphiError, match="no model in nowhere"):
-        load_model("nowhere", desk.settings.store)
+        load_model("nowhere", predictor.settings.store)
 
 
 def test_importing_gdelphi_stays_light() -> None:

@@ -15,22 +15,22 @@ from gdelphi.forecast.members import (
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.compare import leaks
 from gdelphi.measures.profiles import Profiles
-from helpers.forecast_world import desk, one_thread, settings
+from helpers.forecast_world import one_thread, predictor, settings
 from helpers.measured_world import day_at
 
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 
 ORIGIN = day_at(75)
 
 
 @pytest.fixture(scope="module")
-def history(desk: Predictor) -> Profiles:
-    return desk.history("root")
+def history(predictor: Predictor) -> Profiles:
+    return predictor.history("root")
 
 
 @pytest.fixture(scope="module")
-def readings(desk: Predictor) -> list[Forecaster]:
-    return members(desk.sampler, desk.streams, "root")
+def readings(predictor: Predictor) -> list[Forecaster]:
+    return members(predictor.sampler, predictor.streams, "root")
 
 
 def in_order(history: Profiles, order: list[int]) -> Profiles:
@@ -45,9 +45,9 @@ def in_order(history: Profiles, order: list[int]) -> Profiles:
 
 
 def test_days_weighed_by_the_model_say_what_the_network_says(
-    desk: Predictor, history: Profiles, readings: list[Forecaster]
+    predictor: Predictor, history: Profiles, readings: list[Forecaster]
 ) -> None:
-    own = desk.sampler.at(ORIGIN).readings["profiles"]
+    own = predictor.sampler.at(ORIGIN).readings["profiles"]
     for number, said in enumerate(readings[0].forecast(history, ORIGIN)):
         for place, target in enumerate(TARGETS):
             np.testing.assert_allclose(said.probability(target), own[number, place], atol=1e-5)
@@ -55,23 +55,23 @@ def test_days_weighed_by_the_model_say_what_the_network_says(
 
 @pytest.mark.parametrize("number", range(3))
 def test_readings_are_those_of_the_sampler(
-    desk: Predictor, history: Profiles, readings: list[Forecaster], number: int
+    predictor: Predictor, history: Profiles, readings: list[Forecaster], number: int
 ) -> None:
     reading = readings[number]
     assert reading.name == ("profiles", "direct", "atoms")[number]
     said = reading.forecast(history, ORIGIN)
     assert [each.stream for each in said] == list(history.streams)
     assert {each.forecaster for each in said} == {reading.name}
-    own = desk.sampler.at(ORIGIN).readings[reading.name]
+    own = predictor.sampler.at(ORIGIN).readings[reading.name]
     np.testing.assert_allclose([each.occurs for each in said], own[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("order", [[2, 0, 3, 1], [1]])
 def test_streams_may_come_in_any_order_or_alone(
-    desk: Predictor, history: Profiles, readings: list[Forecaster], order: list[int]
+    predictor: Predictor, history: Profiles, readings: list[Forecaster], order: list[int]
 ) -> None:
     other = in_order(history, order)
-    again = members(desk.sampler, other.streams, "root")
+    again = members(predictor.sampler, other.streams, "root")
     for reading, moved in zip(readings[1:], again[1:], strict=True):
         among = {each.stream: each for each in reading.forecast(history, ORIGIN)}
         for said in moved.forecast(other, ORIGIN):
@@ -90,17 +90,19 @@ def test_no_reading_looks_ahead(history: Profiles, readings: list[Forecaster]) -
         assert not leaks(reading, history, ORIGIN)
 
 
-def test_finer_levels_have_the_learned_days_alone(desk: Predictor) -> None:
-    found = members(desk.sampler, desk.streams, "full")
+def test_finer_levels_have_the_learned_days_alone(predictor: Predictor) -> None:
+    found = members(predictor.sampler, predictor.streams, "full")
     assert [each.name for each in found] == ["profiles"]
-    said = found[0].forecast(desk.known_at("full", ORIGIN), ORIGIN)[0]
-    assert len(said.occurs) == len(desk.known_at("full", ORIGIN).codes)
+    said = found[0].forecast(predictor.known_at("full", ORIGIN), ORIGIN)[0]
+    assert len(said.occurs) == len(predictor.known_at("full", ORIGIN).codes)
 
 
-def test_the_other_readings_speak_of_roots_only(desk: Predictor) -> None:
-    learned = LearnedDays(desk.sampler, desk.streams)
+def test_the_other_readings_speak_of_roots_only(predictor: Predictor) -> None:
+    learned = LearnedDays(predictor.sampler, predictor.streams)
     with pytest.raises(ForecastError, match="direct speaks of the 20 roots only"):
-        Reading("direct", desk.sampler, learned).forecast(desk.known_at("base", ORIGIN), ORIGIN)
+        Reading("direct", predictor.sampler, learned).forecast(
+            predictor.known_at("base", ORIGIN), ORIGIN
+        )
 
 
 def test_days_further_than_the_sampler_looks_are_refused(
@@ -110,17 +112,19 @@ def test_days_further_than_the_sampler_looks_are_refused(
         readings[0].forecast(history, ORIGIN, horizon=8)
 
 
-def test_a_stream_that_was_not_trained_with_is_named(desk: Predictor, history: Profiles) -> None:
+def test_a_stream_that_was_not_trained_with_is_named(
+    predictor: Predictor, history: Profiles
+) -> None:
     strange = replace(history, streams=("XX", *history.streams[1:]))
     with pytest.raises(ForecastError, match="not asked about XX"):
-        LearnedDays(desk.sampler, strange.streams).forecast(strange, ORIGIN)
+        LearnedDays(predictor.sampler, strange.streams).forecast(strange, ORIGIN)
 
 
 def test_shares_of_atoms_are_those_of_the_futures(
-    desk: Predictor, history: Profiles, readings: list[Forecaster]
+    predictor: Predictor, history: Profiles, readings: list[Forecaster]
 ) -> None:
     said = readings[2].forecast(history, ORIGIN)[1]
     assert said.share_samples.shape == (20, 20)
     np.testing.assert_allclose(
-        said.share_samples, desk.sampler.at(ORIGIN).futures.shares[1], atol=1e-6
+        said.share_samples, predictor.sampler.at(ORIGIN).futures.shares[1], atol=1e-6
     )

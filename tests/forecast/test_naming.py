@@ -12,24 +12,21 @@ import numpy as np
 import pytest
 import torch
 
-from gdelphi.app.console_forecast import (
-    show_calibrated,
-    show_explanation,
-    show_issued,
-)
+from gdelphi.app.commands.calibrate import show_calibrated
+from gdelphi.app.commands.explain import show_explanation
+from gdelphi.app.commands.forecast import show_forecast
 from gdelphi.app.promote import promote
 from gdelphi.common.errors import ForecastError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast import archive as forecasts
 from gdelphi.forecast import naming as names
 from gdelphi.forecast.archive import model_fingerprint
+from gdelphi.forecast.calibrate import calibrate, is_calibrated
 from gdelphi.forecast.explain import explain
 from gdelphi.forecast.forecast import (
     ForecastRequest,
     ForecastResult,
-    calibrate,
     forecast,
-    is_calibrated,
 )
 from gdelphi.forecast.naming import (
     NAMER_FOLDER,
@@ -63,12 +60,12 @@ from gdelphi.text.forecaster_task import load_text_data
 from gdelphi.text.namer import Namer
 from gdelphi.text.namer_task import NamingTask
 from gdelphi.text.train import train_task
-from helpers.forecast_world import FUTURES, desk, model, one_thread, settings
+from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import changed, day_at, tree_of
 from helpers.text_world import TEXT
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-__all__ = ["desk", "model", "one_thread", "settings"]
+__all__ = ["model", "one_thread", "predictor", "settings"]
 
 ORIGIN = day_at(77)
 NAMER: dict[str, Any] = {
@@ -96,28 +93,32 @@ def chosen(by: Naming, namer: Path) -> ChosenNames:
     return ChosenNames(by, digest_of(namer), "2021-01-01", "2021-01-02", 2, 8, scores)
 
 
-def named(desk: Predictor, folder: Path, by: Naming, namer: Path) -> Predictor:
-    """A desk with a copy of a model, which names futures in a given way."""
-    made = Path(shutil.copytree(desk.folder, folder / by))
+def named(predictor: Predictor, folder: Path, by: Naming, namer: Path) -> Predictor:
+    """A predictor with a copy of a model, which names futures in a given way."""
+    made = Path(shutil.copytree(predictor.folder, folder / by))
     keep_names(made, chosen(by, namer), namer)
-    return Predictor(desk.settings, made, number=FUTURES)
+    return Predictor(predictor.settings, made, number=FUTURES)
 
 
 @pytest.fixture(scope="module")
-def nearest(desk: Predictor, namer: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    """A desk that names futures by the nearest phrase; not to be changed."""
-    return named(desk, tmp_path_factory.mktemp("desk"), "nearest", namer)
+def nearest(
+    predictor: Predictor, namer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Predictor:
+    """A predictor that names futures by the nearest phrase; not to be changed."""
+    return named(predictor, tmp_path_factory.mktemp("predictor"), "nearest", namer)
 
 
 @pytest.fixture(scope="module")
-def written(desk: Predictor, namer: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    """A desk that names futures by a namer; not to be changed."""
-    return named(desk, tmp_path_factory.mktemp("desk"), "namer", namer)
+def written(
+    predictor: Predictor, namer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Predictor:
+    """A predictor that names futures by a namer; not to be changed."""
+    return named(predictor, tmp_path_factory.mktemp("predictor"), "namer", namer)
 
 
 @cache
-def predicted(desk: Predictor) -> list[Prediction]:
-    return desk.predict(ORIGIN)
+def predicted(predictor: Predictor) -> list[Prediction]:
+    return predictor.predict(ORIGIN)
 
 
 def words_of(prediction: Prediction) -> list[Any]:
@@ -128,9 +129,9 @@ def words_of(prediction: Prediction) -> list[Any]:
 # --- the namings ----------------------------------------------------------------------------------
 
 
-def test_without_a_choice_atoms_are_called_by_their_origin(desk: Predictor) -> None:
-    assert not (desk.folder / NAMES_FILE).exists()
-    for prediction in desk.predict(ORIGIN):
+def test_without_a_choice_atoms_are_called_by_their_origin(predictor: Predictor) -> None:
+    assert not (predictor.folder / NAMES_FILE).exists()
+    for prediction in predictor.predict(ORIGIN):
         futures = prediction.futures
         assert futures.naming == "origin" and futures.called is futures.phrases
         assert futures.calls is futures.named and not futures.renamed.any()
@@ -138,25 +139,28 @@ def test_without_a_choice_atoms_are_called_by_their_origin(desk: Predictor) -> N
 
 
 def test_an_observed_phrase_is_nearest_to_itself(
-    desk: Predictor, monkeypatch: pytest.MonkeyPatch
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack = desk.pack
+    pack = predictor.pack
     slots = ObservedPhrases(pack).until(0, 60)
-    points = pack.points(slots, desk.space)
+    points = pack.points(slots, predictor.space)
     own = [Phrase(*each) for each in zip(*pack.phrases_of(slots), strict=True)]
     weights = np.full(len(own), 0.1)
     for at_once in (8192, 7):
         monkeypatch.setattr(names, "AT_ONCE", at_once)
-        found = NearestNames(pack, desk.space, slots).name(points, weights)
+        found = NearestNames(pack, predictor.space, slots).name(points, weights)
         assert sum(new == old for new, old in zip(found, own, strict=True)) > 0.9 * len(own)
         places = [own.index(each) for each in found if each is not None]
         # A few actors lie at one point: the hashing encoder knows few words.
         np.testing.assert_allclose((points * points[places]).sum(axis=1), 1, atol=1e-5)
-    assert NearestNames(pack, desk.space, slots[:0]).name(points[:2], weights[:2]) == [None, None]
+    assert NearestNames(pack, predictor.space, slots[:0]).name(points[:2], weights[:2]) == [
+        None,
+        None,
+    ]
 
 
-def test_only_phrases_of_the_stream_up_to_a_day_are_observed(desk: Predictor) -> None:
-    observed, pack = ObservedPhrases(desk.pack), desk.pack
+def test_only_phrases_of_the_stream_up_to_a_day_are_observed(predictor: Predictor) -> None:
+    observed, pack = ObservedPhrases(predictor.pack), predictor.pack
     for stream in range(2):
         for last in (0, 30, 78):
             clouds = [pack.cloud(day, stream)[0].tolist() for day in range(last + 1)]
@@ -179,15 +183,15 @@ def test_the_nearest_phrase_is_one_of_the_past(nearest: Predictor) -> None:
 
 
 def garbled(like: Predictor, since: int) -> Predictor:
-    """A desk with random phrases in place of all that clouds had from a day on."""
-    desk = Predictor(like.settings, like.folder, number=FUTURES)
-    slots, _ = desk.pack._clouds
-    starts = desk.pack._panel["cloud_starts"]
-    after = slots[starts[since * desk.pack.shape[1]] :]
+    """A predictor with random phrases in place of all that clouds had from a day on."""
+    predictor = Predictor(like.settings, like.folder, number=FUTURES)
+    slots, _ = predictor.pack._clouds
+    starts = predictor.pack._panel["cloud_starts"]
+    after = slots[starts[since * predictor.pack.shape[1]] :]
     random = np.random.default_rng(3)
-    sizes = [len(desk.pack.keys[name]) for name in ("verb", "actor", "actor")]
+    sizes = [len(predictor.pack.keys[name]) for name in ("verb", "actor", "actor")]
     after[:] = np.stack([random.integers(size, size=len(after)) for size in sizes], axis=1)
-    return desk
+    return predictor
 
 
 def test_garbage_after_the_origin_changes_no_name(nearest: Predictor) -> None:
@@ -199,12 +203,12 @@ def test_garbage_after_the_origin_changes_no_name(nearest: Predictor) -> None:
 
 
 def test_what_a_namer_cannot_say_keeps_its_phrase_and_is_counted(
-    desk: Predictor, settings: Settings
+    predictor: Predictor, settings: Settings
 ) -> None:
     task = _task(settings)
     torch.manual_seed(0)
     mute = WrittenNames(Namer(task.model(), task.vocabulary))  # type: ignore[arg-type]
-    futures = replace(desk.predict(ORIGIN)[0].futures, names=mute)
+    futures = replace(predictor.predict(ORIGIN)[0].futures, names=mute)
     heavy = futures.heavy
     found = mute.name(futures.points[heavy], futures.weights[heavy].astype(np.float64))
     assert futures.unreadable == found.count(None) > 0
@@ -215,15 +219,15 @@ def test_what_a_namer_cannot_say_keeps_its_phrase_and_is_counted(
 
 
 def test_a_namer_calls_atoms_where_they_lie(
-    desk: Predictor, written: Predictor, namer: Path
+    predictor: Predictor, written: Predictor, namer: Path
 ) -> None:
     prediction = predicted(written)[1]
     futures = prediction.futures
     assert futures.naming == "namer" and futures.renamed.any()
-    given = Predictor(desk.settings, desk.folder, number=FUTURES, namer=namer)
+    given = Predictor(predictor.settings, predictor.folder, number=FUTURES, namer=namer)
     assert words_of(given.predict(ORIGIN, [given.streams[1]])[0]) == words_of(prediction)
     heavy = futures.heavy
-    found = Namer.load(namer, desk.space).name(
+    found = Namer.load(namer, predictor.space).name(
         futures.points[heavy], futures.weights[heavy].astype(np.float64)
     )
     new = [each[:3] for each in found if each is not None]
@@ -234,9 +238,9 @@ def test_a_namer_calls_atoms_where_they_lie(
 
 
 def test_the_naming_whose_words_came_true_most_is_kept(
-    desk: Predictor, model: Path, namer: Path
+    predictor: Predictor, model: Path, namer: Path
 ) -> None:
-    own = Predictor(desk.settings, model, number=FUTURES)
+    own = Predictor(predictor.settings, model, number=FUTURES)
     steps: list[str] = []
     found = choose_names(own, steps.append, namer=namer, days=2)
     assert found is not None and found == read_chosen(model)
@@ -245,7 +249,7 @@ def test_the_naming_whose_words_came_true_most_is_kept(
     assert found.scores[found.by].mean == best
     assert 0 < found.scores["origin"].mean < 1 and found.scores["origin"].renamed == 0
     assert found.scores["nearest"].unreadable == 0 < found.scores["nearest"].renamed
-    assert found.days == 2 and 2 <= found.texts <= 2 * len(desk.streams)
+    assert found.days == 2 and 2 <= found.texts <= 2 * len(predictor.streams)
     tuning = [day.isoformat() for day in own.target_days("validation_b")]
     assert tuning[0] <= found.since <= found.until <= tuning[-1], "test days choose nothing"
     assert steps[-1] == "comparing names of futures, day 2 of 2"
@@ -255,9 +259,9 @@ def test_the_naming_whose_words_came_true_most_is_kept(
 
 
 def test_calibrating_tells_of_names(
-    desk: Predictor, model: Path, namer: Path, capsys: pytest.CaptureFixture[str]
+    predictor: Predictor, model: Path, namer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = calibrate(Predictor(desk.settings, model, number=4), namer=namer)
+    result = calibrate(Predictor(predictor.settings, model, number=4), namer=namer)
     assert result.names == read_chosen(model)
     show_calibrated(result, json=True)
     said = json.loads(capsys.readouterr().out)["names"]
@@ -267,9 +271,9 @@ def test_calibrating_tells_of_names(
 
 
 def test_without_a_namer_that_fits_nothing_is_chosen(
-    desk: Predictor, model: Path, namer: Path, tmp_path: Path
+    predictor: Predictor, model: Path, namer: Path, tmp_path: Path
 ) -> None:
-    here = changed(desk.settings, "flows", models=tmp_path / "models")
+    here = changed(predictor.settings, "flows", models=tmp_path / "models")
     own = Predictor(here, model, number=FUTURES)
     assert namer_to_try(own, None) is None
     other = Path(shutil.copytree(namer, tmp_path / "models" / "text-namer"))
@@ -288,10 +292,10 @@ def test_without_a_namer_that_fits_nothing_is_chosen(
 
 
 def test_a_model_chooses_again_with_its_own_namer(
-    desk: Predictor, model: Path, namer: Path, tmp_path: Path
+    predictor: Predictor, model: Path, namer: Path, tmp_path: Path
 ) -> None:
     keep_names(model, chosen("namer", namer), namer)
-    here = changed(desk.settings, "flows", models=tmp_path / "models")
+    here = changed(predictor.settings, "flows", models=tmp_path / "models")
     assert namer_to_try(Predictor(here, model, number=4), None) == model.resolve() / NAMER_FOLDER
     keep_names(model, chosen("namer", namer), model / NAMER_FOLDER)
     assert digest_of(model / NAMER_FOLDER) == digest_of(namer)
@@ -318,16 +322,16 @@ def issued(nearest: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Fore
 
 
 def test_a_forecast_needs_nothing_but_the_models_folder(
-    desk: Predictor, model: Path, namer: Path, tmp_path: Path
+    predictor: Predictor, model: Path, namer: Path, tmp_path: Path
 ) -> None:
     source = Path(shutil.copytree(namer, tmp_path / "namer"))
     plain = model_fingerprint(model)
     keep_names(model, chosen("namer", source), source)
     assert model_fingerprint(model) != plain, "names are part of what a forecast is made from"
-    before = forecast(desk.settings, asked(model, tmp_path / "one")).forecast
+    before = forecast(predictor.settings, asked(model, tmp_path / "one")).forecast
     shutil.rmtree(source)
     moved = Path(shutil.copytree(model, tmp_path / "moved"))
-    again = forecast(desk.settings, asked(moved, tmp_path / "two")).forecast
+    again = forecast(predictor.settings, asked(moved, tmp_path / "two")).forecast
     assert before.manifest.named == again.manifest.named
     assert before.manifest.named is not None and before.manifest.named.by == "namer"
     assert before.manifest.id == again.manifest.id
@@ -357,7 +361,7 @@ def test_tables_give_the_name_and_where_it_was_drawn_from(
         atom = prediction[row["stream"]].brief[row["rank"] - 1]
         assert (row["drawn_actor1"], row["drawn_code"], row["drawn_actor2"]) == atom.drawn
         assert row["phrase"] == sentence(*atom.phrase, row["stream"])
-    show_issued(issued, json=False)
+    show_forecast(issued, json=False)
     assert "names by the nearest observed phrase" in capsys.readouterr().out
 
 
@@ -418,21 +422,21 @@ def test_a_model_in_use_has_its_namer(written: Predictor, tmp_path: Path) -> Non
 # --- what is damaged ------------------------------------------------------------------------------
 
 
-def test_a_changed_namer_is_refused(desk: Predictor, namer: Path, tmp_path: Path) -> None:
-    desk = named(desk, tmp_path, "namer", namer)
-    with (desk.folder / NAMER_FOLDER / "tokenizer.json").open("a") as file:
+def test_a_changed_namer_is_refused(predictor: Predictor, namer: Path, tmp_path: Path) -> None:
+    predictor = named(predictor, tmp_path, "namer", namer)
+    with (predictor.folder / NAMER_FOLDER / "tokenizer.json").open("a") as file:
         file.write(" ")
     with pytest.raises(ForecastError, match=r"is not the namer that names\.json"):
-        desk.names.at(0, 60)
-    shutil.rmtree(desk.folder / NAMER_FOLDER)
+        predictor.names.at(0, 60)
+    shutil.rmtree(predictor.folder / NAMER_FOLDER)
     with pytest.raises(ForecastError, match="gdelphi calibrate"):
-        desk.predict(ORIGIN)
+        predictor.predict(ORIGIN)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 9}', '{"format": 1, "by": "poet"}'])
-def test_a_damaged_choice_is_named(desk: Predictor, model: Path, text: str) -> None:
+def test_a_damaged_choice_is_named(predictor: Predictor, model: Path, text: str) -> None:
     (model / NAMES_FILE).write_text(text)
-    book = NameBook(model, desk.pack, desk.space)
+    book = NameBook(model, predictor.pack, predictor.space)
     with pytest.raises(ForecastError, match=r"names\.json cannot be read.*gdelphi calibrate"):
         book.at(0, 60)
 

@@ -1,4 +1,4 @@
-"""The desk: what is published about a day, and the futures that agree with it."""
+"""The predictor: what is published about a day, and the futures that agree with it."""
 
 from datetime import date
 
@@ -11,22 +11,22 @@ from gdelphi.forecast.future_weights import TOLERANCE
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures.phrases import lineage
-from helpers.forecast_world import desk, one_thread, settings
+from helpers.forecast_world import one_thread, predictor, settings
 from helpers.measured_world import day_at
 
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 
 ORIGIN = day_at(77)
 
 
 @pytest.fixture(scope="module")
-def predictions(desk: Predictor) -> list[Prediction]:
-    return desk.predict(ORIGIN)
+def predictions(predictor: Predictor) -> list[Prediction]:
+    return predictor.predict(ORIGIN)
 
 
-def test_there_is_a_prediction_for_each_stream_that_is_asked_for(desk: Predictor) -> None:
-    asked = [desk.streams[2], desk.streams[0]]
-    found = desk.predict(ORIGIN, asked)
+def test_there_is_a_prediction_for_each_stream_that_is_asked_for(predictor: Predictor) -> None:
+    asked = [predictor.streams[2], predictor.streams[0]]
+    found = predictor.predict(ORIGIN, asked)
     assert [each.stream for each in found] == asked
     assert all(each.target_day == day_at(78) for each in found)
 
@@ -70,21 +70,25 @@ def same(one: Prediction, other: Prediction) -> None:
     assert one.brief == other.brief
 
 
-def test_a_desk_opened_again_says_the_same(desk: Predictor, predictions: list[Prediction]) -> None:
-    again = Predictor(desk.settings, desk.folder, number=desk.sampler.number)
+def test_a_desk_opened_again_says_the_same(
+    predictor: Predictor, predictions: list[Prediction]
+) -> None:
+    again = Predictor(predictor.settings, predictor.folder, number=predictor.sampler.number)
     for one, other in zip(predictions, again.predict(ORIGIN), strict=True):
         same(one, other)
 
 
-def test_a_stream_alone_is_as_among_all(desk: Predictor, predictions: list[Prediction]) -> None:
+def test_a_stream_alone_is_as_among_all(
+    predictor: Predictor, predictions: list[Prediction]
+) -> None:
     for prediction in predictions:
-        same(prediction, desk.predict(ORIGIN, [prediction.stream])[0])
+        same(prediction, predictor.predict(ORIGIN, [prediction.stream])[0])
 
 
 def test_another_seed_draws_other_futures_from_the_same_probabilities(
-    desk: Predictor, predictions: list[Prediction]
+    predictor: Predictor, predictions: list[Prediction]
 ) -> None:
-    other = Predictor(desk.settings, desk.folder, number=desk.sampler.number, seed=1)
+    other = Predictor(predictor.settings, predictor.folder, number=predictor.sampler.number, seed=1)
     found = other.predict(ORIGIN)[0]
     assert found.futures.days != predictions[0].futures.days
     mine, others = predictions[0].members["root"], found.members["root"]
@@ -92,16 +96,17 @@ def test_another_seed_draws_other_futures_from_the_same_probabilities(
 
 
 def test_what_the_combination_adds_up_to_is_what_it_says(
-    desk: Predictor, predictions: list[Prediction]
+    predictor: Predictor, predictions: list[Prediction]
 ) -> None:
     for level in LEVELS:
-        publisher = desk.publisher(level)
+        publisher = predictor.publisher(level)
         for target in TARGETS:
             said = publisher.combined.coefficients()[target]
             for prediction in predictions:
-                added = prediction.contributions[level][target].sum(axis=1) + said["intercept"]
-                history = desk.known_at(level, ORIGIN)
-                row = desk.streams.index(prediction.stream)
+                contributions = prediction.contributions[level]["combined"][target]
+                added = contributions.sum(axis=1) + said["intercept"]
+                history = predictor.known_at(level, ORIGIN)
+                row = predictor.streams.index(prediction.stream)
                 combined = publisher.combined.forecast(history, ORIGIN)[row].probability(target)
                 np.testing.assert_allclose(1 / (1 + np.exp(-added)), combined, atol=1e-9)
 
@@ -116,19 +121,19 @@ def test_the_brief_is_a_few_phrases_whose_weights_sum_to_one(
         assert weights == sorted(weights, reverse=True)
 
 
-def test_bases_and_codes_look_back_on_days_up_to_the_origin(desk: Predictor) -> None:
+def test_bases_and_codes_look_back_on_days_up_to_the_origin(predictor: Predictor) -> None:
     for level in LEVELS[1:]:
-        assert desk.known_at(level, ORIGIN).days[-1] == ORIGIN
+        assert predictor.known_at(level, ORIGIN).days[-1] == ORIGIN
 
 
-def test_a_stream_that_the_model_does_not_know_is_named(desk: Predictor) -> None:
+def test_a_stream_that_the_model_does_not_know_is_named(predictor: Predictor) -> None:
     with pytest.raises(ForecastError, match="does not know XX"):
-        desk.predict(ORIGIN, ["XX"])
+        predictor.predict(ORIGIN, ["XX"])
 
 
-def test_a_day_without_measures_is_no_origin(desk: Predictor) -> None:
+def test_a_day_without_measures_is_no_origin(predictor: Predictor) -> None:
     with pytest.raises(ForecastError, match=r"no measures of 2030-01-01.*gdelphi embed"):
-        desk.predict(date(2030, 1, 1))
+        predictor.predict(date(2030, 1, 1))
 
 
 def test_the_table_has_a_row_for_every_code(predictions: list[Prediction]) -> None:

@@ -54,7 +54,7 @@ def world() -> tuple[Profiles, FloatArray]:
 def published(world: tuple[Profiles, FloatArray]) -> Publisher:
     """With the truth about *occurs* as a reading."""
     history, truth = world
-    return fit_publisher("root", history, [Told(truth)], before=BEFORE, tuning=TUNING)
+    return fit_publisher("root", history, [Told(truth)], before=BEFORE, validation_b=TUNING)
 
 
 def test_readings_that_know_more_are_published(
@@ -86,7 +86,7 @@ def test_a_combination_that_does_worse_on_other_days_is_not_published(
     world: tuple[Profiles, FloatArray],
 ) -> None:
     history, truth = world
-    found = fit_publisher("root", history, [turning(truth)], before=BEFORE, tuning=TUNING)
+    found = fit_publisher("root", history, [turning(truth)], before=BEFORE, validation_b=TUNING)
     choice = found.choices["occurs"]
     assert choice.stack == pytest.approx(choice.combined, rel=1e-12)
     assert (choice.published, choice.ridge) == ("stack", None)
@@ -103,17 +103,19 @@ def test_readings_that_know_nothing_cost_next_to_nothing(
 ) -> None:
     history, _ = world
     readings = [noise(seed) for seed in range(100, 112)]
-    found = fit_publisher("root", history, readings, before=BEFORE, tuning=TUNING[:9])
+    found = fit_publisher("root", history, readings, before=BEFORE, validation_b=TUNING[:9])
     later = [day_number(number) for number in range(124, 156)]
-    free = found.combined.fit_lessons(found.combined.lessons(history, TUNING[:9]))
+    free = found.combined.fit_examples(found.combined.examples(history, TUNING[:9]))
     bar = mean_error(found.stack, history, later)
     assert mean_error(found.combined, history, later) < 1.01 * bar
     assert mean_error(free, history, later) > 1.03 * bar, "what happens when nothing holds them"
 
 
 def mean_error(stack: Stack, history: Profiles, days: Sequence[date]) -> float:
-    lessons = stack.lessons(history, days)
-    found = [brier(stack.answer(each, "occurs"), each.came["occurs"].ravel()) for each in lessons]
+    lessons = stack.examples(history, days)
+    found = [
+        brier(stack.answer(each, "occurs"), each.outcomes["occurs"].ravel()) for each in lessons
+    ]
     return float(np.concatenate(found).mean())
 
 
@@ -123,15 +125,15 @@ def test_each_day_is_answered_by_what_was_fitted_on_other_blocks(
     history, _ = world
     plain, bar = replace(published.combined, fitted=None), default_stack()
     choice = published.choices["occurs"]
-    lessons, known = plain.lessons(history, TUNING), bar.lessons(history, TUNING)
+    lessons, known = plain.examples(history, TUNING), bar.examples(history, TUNING)
     size = len(lessons) // BLOCKS
     mine, others = [], []
     for block in range(BLOCKS):
         own = slice(block * size, (block + 1) * size)
         rest, other = ([*each[: own.start], *each[own.stop :]] for each in (lessons, known))
-        stack = bar.fit_lessons([*bar.lessons(history, BEFORE), *other])
+        stack = bar.fit_examples([*bar.examples(history, BEFORE), *other])
         fitted = plain.fit_around(rest, stack.coefficients(), {"occurs": choice.ridge})
-        came = [each.came["occurs"].ravel() for each in lessons[own]]
+        came = [each.outcomes["occurs"].ravel() for each in lessons[own]]
         for day, other_day, answer in zip(lessons[own], known[own], came, strict=True):
             mine.append(brier(fitted.answer(day, "occurs"), answer))
             others.append(brier(stack.answer(other_day, "occurs"), answer))
@@ -157,7 +159,7 @@ def test_days_that_are_judged_take_no_part(
     told[:, after:] = 0.5
     counts = (weights > 0).astype(np.int64)
     changed = replace(history, weights=weights, counts=counts, volume=counts.sum(axis=2))
-    found = fit_publisher("root", changed, [Told(told)], before=BEFORE, tuning=TUNING)
+    found = fit_publisher("root", changed, [Told(told)], before=BEFORE, validation_b=TUNING)
     assert found.combined.coefficients() == published.combined.coefficients()
     assert found.stack.coefficients() == published.stack.coefficients()
     assert found.choices == published.choices
@@ -168,7 +170,7 @@ def test_a_target_that_is_never_defined_is_left_to_the_stack(
 ) -> None:
     history, truth = world
     early = [day_number(number) for number in range(30, 45)]  # surges need 60 days
-    found = fit_publisher("root", history, [Told(truth)], before=early[:8], tuning=early[8:])
+    found = fit_publisher("root", history, [Told(truth)], before=early[:8], validation_b=early[8:])
     choice = found.choices["surge"]
     assert (choice.published, choice.cells) == ("stack", 0)
     assert np.isnan(choice.combined)
@@ -177,7 +179,7 @@ def test_a_target_that_is_never_defined_is_left_to_the_stack(
 def test_too_few_days_to_choose_on_are_refused(world: tuple[Profiles, FloatArray]) -> None:
     history, truth = world
     with pytest.raises(ForecastError, match="2 present days of validation B are too few"):
-        fit_publisher("root", history, [Told(truth)], before=BEFORE, tuning=TUNING[:2])
+        fit_publisher("root", history, [Told(truth)], before=BEFORE, validation_b=TUNING[:2])
 
 
 # --- on disk --------------------------------------------------------------------------------------
@@ -234,9 +236,13 @@ def random_levels(seed: int) -> Levels:
     )
 
 
+def made_coherent(levels: Levels) -> Levels:
+    return Levels(**coherent(levels._asdict()))
+
+
 def test_a_code_is_held_to_what_it_is_a_kind_of() -> None:
     before = random_levels(0)
-    after = coherent(before)
+    after = made_coherent(before)
     root = dict(zip(after.root.codes, after.root.occurs, strict=True))
     base = dict(zip(after.base.codes, after.base.occurs, strict=True))
     full = dict(zip(after.full.codes, after.full.occurs, strict=True))
@@ -254,7 +260,7 @@ def test_no_headline_and_no_surge_is_likelier_than_that_it_occurs(
 ) -> None:
     before = random_levels(2)
     undefined = replace(before.base, surge=np.full(len(before.base.codes), np.nan))
-    after = coherent(before._replace(base=undefined))
+    after = made_coherent(before._replace(base=undefined))
     assert np.isnan(after.base.surge).all()
     said = published.forecast(world[0], ORIGIN)
     for each in (*after, *said):
@@ -268,7 +274,7 @@ def test_to_make_numbers_agree_is_to_project_them(seed: int) -> None:
     given = random.random(3)
     said = forecast(("01",), given[:1])
     said = replace(said, headline=given[1:2], surge=given[2:])
-    made = coherent(random_levels(seed)._replace(root=all_codes(said))).root
+    made = made_coherent(random_levels(seed)._replace(root=all_codes(said))).root
     found = np.array([made.occurs[0], made.headline[0], made.surge[0]])
     possible = random.random((20_000, 3))
     possible[:, 0] = possible.max(axis=1)
@@ -285,9 +291,20 @@ def all_codes(said: Forecast) -> Forecast:
     return replace(said, codes=codes, share_samples=np.zeros((1, len(codes))), **many)
 
 
+def test_fewer_levels_are_the_same_from_the_root_down() -> None:
+    levels = random_levels(3)._asdict()
+    whole = coherent(levels)
+    for number in (1, 2):
+        part = coherent(dict(list(levels.items())[:number]))
+        assert list(part) == list(whole)[:number]
+        for level, forecast in part.items():
+            np.testing.assert_array_equal(forecast.occurs, whole[level].occurs)
+            np.testing.assert_array_equal(forecast.headline, whole[level].headline)
+
+
 def test_levels_that_agree_stay_as_they_are() -> None:
-    once = coherent(random_levels(1))
-    twice = coherent(once)
+    once = made_coherent(random_levels(1))
+    twice = made_coherent(once)
     for level in range(3):
         np.testing.assert_array_equal(once[level].occurs, twice[level].occurs)
 

@@ -25,7 +25,7 @@ from helpers.measured_world import DAYS, changed, day_at, measured, represent_qu
 LAST = day_at(DAYS - 1)
 
 
-ASKED = BacktestOptions(futures=6)
+OPTIONS = BacktestOptions(futures=6)
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +43,8 @@ def model(pinned: Settings, undisturbed: Trained, tmp_path_factory: pytest.TempP
     """A tiny model with what it publishes."""
     folder = tmp_path_factory.mktemp("judged") / "model"
     shutil.copytree(undisturbed.folder, folder)
-    desk = Predictor(pinned, folder, number=6)
-    desk.calibrate("root")
+    predictor = Predictor(pinned, folder, number=6)
+    predictor.calibrate("root")
     return folder
 
 
@@ -52,7 +52,7 @@ def model(pinned: Settings, undisturbed: Trained, tmp_path_factory: pytest.TempP
 def full(pinned: Settings, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backtest of all test days."""
     out = tmp_path_factory.mktemp("full") / "out"
-    backtest(pinned, BacktestRequest(model, out, asked=ASKED, processes=1))
+    backtest(pinned, BacktestRequest(model, out, options=OPTIONS, processes=1))
     return out
 
 

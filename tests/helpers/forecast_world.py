@@ -8,18 +8,18 @@ import pytest
 import torch
 
 from gdelphi.common.settings import Settings
-from gdelphi.forecast.forecast import calibrate
+from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.model.train import train
 from helpers.training_world import one_thread, small_settings
 
-__all__ = ["desk", "model", "one_thread", "settings"]
+__all__ = ["model", "one_thread", "predictor", "settings"]
 
 FUTURES = 20
 
 
 @cache
-def _desk(settings: Settings, folder: Path) -> Predictor:
+def _predictor(settings: Settings, folder: Path) -> Predictor:
     train(settings, folder)
     found = Predictor(settings, folder, number=FUTURES)
     calibrate(found)
@@ -32,16 +32,16 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def desk(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    """A desk whose published probabilities are fitted; not to be changed.
+def predictor(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    """A predictor whose published probabilities are fitted; not to be changed.
 
     Kept by a cache: a fixture that several modules import is made for each of them.
     """
     torch.set_num_threads(1)
-    return _desk(settings, tmp_path_factory.getbasetemp() / "desk")
+    return _predictor(settings, tmp_path_factory.getbasetemp() / "predictor")
 
 
 @pytest.fixture
-def model(desk: Predictor, tmp_path: Path) -> Path:
+def model(predictor: Predictor, tmp_path: Path) -> Path:
     """A copy of its model, which a test may change."""
-    return Path(shutil.copytree(desk.folder, tmp_path / "model"))
+    return Path(shutil.copytree(predictor.folder, tmp_path / "model"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,9 +15,11 @@ from gdelphi.app.cli import main
 from gdelphi.common.errors import ForecastError, JudgeError
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
-from gdelphi.common.types import TARGETS
+from gdelphi.common.types import LEVELS, TARGETS, Level
 from gdelphi.common.workers import FEWEST_PORTIONS
 from gdelphi.forecast.baselines import Ewma
+from gdelphi.forecast.calibrate import calibrate
+from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.backtest import (
     BacktestRequest,
@@ -33,11 +36,21 @@ from gdelphi.judge.day import (
 from gdelphi.judge.files import KINDS, BacktestFolder
 from gdelphi.measures.profiles import outcomes
 from gdelphi.store.ingest import IngestRequest as IngestRequest
-from helpers.backtests import ASKED, LAST, Stop, StopsAfter, files_of, shorter_world
+from helpers.backtests import (
+    LAST,
+    OPTIONS,
+    Stop,
+    StopsAfter,
+    files_of,
+    full,
+    model,
+    pinned,
+    shorter_world,
+)
 from helpers.measured_world import GONE, changed, day_at
 from helpers.training_world import settings, undisturbed, variables
 
-__all__ = ["settings", "undisturbed"]
+__all__ = ["full", "model", "pinned", "settings", "undisturbed"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -78,12 +91,49 @@ def test_the_summary_follows_from_the_files(full: Path) -> None:
 
 
 def test_published_shares_are_those_of_drawn_days(pinned: Settings, model: Path) -> None:
-    desk = Predictor(pinned, model, number=6)
-    bench = BacktestDay(desk.settings, desk, ASKED)
-    answers = bench.ask(LAST - timedelta(days=1))
-    for one, future in zip(answers.said["published"], answers.futures, strict=True):
+    predictor = Predictor(pinned, model, number=6)
+    judge = BacktestDay(predictor.settings, predictor, OPTIONS)
+    answers = judge.ask(LAST - timedelta(days=1))
+    for one, future in zip(answers.forecasts["published"], answers.futures, strict=True):
         assert one.share_samples.shape == (6, 20)
         assert np.array_equal(one.share_weights, future.tilted.weights)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_stored_forecast_and_the_backtest_of_its_day_agree_to_the_last_bit(
+    level: Level, pinned: Settings, calibrated: Path, tmp_path: Path
+) -> None:
+    options = BacktestOptions(level, futures=6)
+    origin = LAST - timedelta(days=1)
+    request = BacktestRequest(
+        calibrated, tmp_path / "out", since=LAST, options=options, processes=1
+    )
+    backtest(pinned, request)
+    judged = BacktestFolder(tmp_path / "out").read_day("probabilities", LAST)
+    asked = ForecastRequest(calibrated, origin, futures=6, allow_partial=True, out=tmp_path / "f")
+    stored = forecast(pinned, asked).forecast.table("probabilities")
+    stored = stored.filter(pc.equal(stored["level"], level))
+    one, other = (by_cell(table.to_pylist()) for table in (stored, judged))
+    assert one.keys() == other.keys()
+    names = set(judged.column_names) & set(stored.column_names) - {"stream", "code", "target"}
+    assert {"published", "stack", "profiles", "climatology"} <= names
+    for cell, row in one.items():
+        for name in names:
+            same = row[name] == other[cell][name]
+            assert same or (np.isnan(row[name]) and np.isnan(other[cell][name])), (cell, name)
+
+
+def by_cell(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {(row["stream"], row["code"], row["target"]): row for row in rows}
+
+
+@pytest.fixture(scope="module")
+def calibrated(pinned: Settings, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model, calibrated at all levels."""
+    folder = tmp_path_factory.mktemp("calibrated") / "model"
+    shutil.copytree(model, folder)
+    calibrate(Predictor(pinned, folder))
+    return folder
 
 
 def test_finer_levels_are_judged_as_they_are_published(
@@ -93,19 +143,19 @@ def test_finer_levels_are_judged_as_they_are_published(
     shutil.copytree(model, folder)
     asked = BacktestOptions("base", ("published", "combined"), futures=6)
     backtest(
-        pinned, BacktestRequest(folder, tmp_path / "out", since=LAST, asked=asked, processes=1)
+        pinned, BacktestRequest(folder, tmp_path / "out", since=LAST, options=asked, processes=1)
     )
     there = BacktestFolder(tmp_path / "out")
     rows = there.read_day("probabilities", LAST).to_pylist()
     origin = LAST - timedelta(days=1)
-    desk = Predictor(pinned, folder, number=6)
-    roots = desk.publisher("root").forecast(desk.known_at("root", origin), origin)
+    predictor = Predictor(pinned, folder, number=6)
+    roots = predictor.publisher("root").forecast(predictor.known_at("root", origin), origin)
     ceiling = {
         (one.stream, code): chance
         for one in roots
         for code, chance in zip(one.codes, one.occurs, strict=True)
     }
-    assert len(rows) == len(desk.streams) * 146 * len(TARGETS)
+    assert len(rows) == len(predictor.streams) * 146 * len(TARGETS)
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         cells.setdefault((row["stream"], row["code"]), {})[row["target"]] = row
@@ -125,14 +175,16 @@ def test_finer_levels_are_judged_as_they_are_published(
 def test_days_that_took_part_in_fitting_are_refused(
     pinned: Settings, model: Path, tmp_path: Path
 ) -> None:
-    desk = Predictor(pinned, model, number=6)
+    predictor = Predictor(pinned, model, number=6)
     first = split_days(day_at(0), LAST, pinned.split).test[0]  # missing, as it happens
     early = first - timedelta(days=1)
     with pytest.raises(JudgeError, match=f"first day that may be judged is {first}"):
-        days_to_judge(desk, BacktestRequest(model, tmp_path, since=early))
+        days_to_judge(predictor, BacktestRequest(model, tmp_path, since=early))
     allowed = BacktestRequest(model, tmp_path, since=early, allow_fitted=True)
-    assert days_to_judge(desk, allowed)[0] == early
-    assert days_to_judge(desk, BacktestRequest(model, tmp_path))[0] == first + timedelta(days=1)
+    assert days_to_judge(predictor, allowed)[0] == early
+    assert days_to_judge(predictor, BacktestRequest(model, tmp_path))[0] == first + timedelta(
+        days=1
+    )
 
 
 def test_settings_that_came_later_do_not_hide_what_was_fitted(
@@ -146,17 +198,17 @@ def test_settings_that_came_later_do_not_hide_what_was_fitted(
         validation_a_until=day_at(36),
         validation_b_until=day_at(44),
     )
-    desk = Predictor(moved, model, number=6)
-    assert desk.sequences.splits.test[0] < day_at(50)
+    predictor = Predictor(moved, model, number=6)
+    assert predictor.sequences.splits.test[0] < day_at(50)
     with pytest.raises(JudgeError, match="took part in fitting"):
-        days_to_judge(desk, BacktestRequest(model, tmp_path, since=day_at(50)))
+        days_to_judge(predictor, BacktestRequest(model, tmp_path, since=day_at(50)))
 
 
 def test_a_result_on_fitted_days_says_so(pinned: Settings, model: Path, tmp_path: Path) -> None:
     first = split_days(day_at(0), LAST, pinned.split).test[0]
     since, until = first - timedelta(days=4), first
     request = BacktestRequest(
-        model, tmp_path / "out", since, until, asked=ASKED, allow_fitted=True, processes=1
+        model, tmp_path / "out", since, until, options=OPTIONS, allow_fitted=True, processes=1
     )
     assert backtest(pinned, request)["days_in_what_was_fitted"] == 4
 
@@ -180,7 +232,7 @@ def test_days_that_cannot_be_judged(
 def test_an_unknown_forecaster_is_refused(pinned: Settings, model: Path, tmp_path: Path) -> None:
     asked = BacktestOptions(forecasters=("prophecy",), futures=6)
     with pytest.raises(JudgeError, match=r"no forecaster 'prophecy'.*published"):
-        backtest(pinned, BacktestRequest(model, tmp_path / "out", asked=asked))
+        backtest(pinned, BacktestRequest(model, tmp_path / "out", options=asked))
 
 
 # --- runs that go on ------------------------------------------------------------------------------
@@ -189,7 +241,7 @@ def test_an_unknown_forecaster_is_refused(pinned: Settings, model: Path, tmp_pat
 def test_a_resumed_run_equals_an_undisturbed_one(
     pinned: Settings, model: Path, full: Path, tmp_path: Path
 ) -> None:
-    request = BacktestRequest(model, tmp_path / "out", asked=ASKED, processes=1)
+    request = BacktestRequest(model, tmp_path / "out", options=OPTIONS, processes=1)
     with pytest.raises(Stop):
         backtest(pinned, request, StopsAfter(3))
     assert len(BacktestFolder(request.out).days()) == 3
@@ -208,7 +260,7 @@ def test_a_second_run_does_only_what_is_missing(
     BacktestFolder(out).path("shares", day).unlink()
     watcher = StopsAfter(-2)
     times = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    backtest(pinned, BacktestRequest(model, out, asked=ASKED, processes=1), watcher)
+    backtest(pinned, BacktestRequest(model, out, options=OPTIONS, processes=1), watcher)
     assert files_of(out) == files_of(full)
     made = {path for path in out.rglob("*.parquet") if times.get(path) != path.stat().st_mtime_ns}
     assert made == {BacktestFolder(out).path(kind, day) for kind in KINDS}
@@ -218,7 +270,7 @@ def test_several_processes_equal_one(
     pinned: Settings, model: Path, full: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    backtest(pinned, BacktestRequest(model, out, until=day_at(71), asked=ASKED, processes=2))
+    backtest(pinned, BacktestRequest(model, out, until=day_at(71), options=OPTIONS, processes=2))
     days = BacktestFolder(out).days()
     assert len(days) == FEWEST_PORTIONS + 1, "else one process would do it all"
     for day in days:
@@ -229,7 +281,7 @@ def test_several_processes_equal_one(
 
 def test_a_folder_of_another_origin_is_refused(pinned: Settings, model: Path, full: Path) -> None:
     with pytest.raises(JudgeError, match=r"another origin: asked.futures is 6 there and 7 now"):
-        backtest(pinned, BacktestRequest(model, full, asked=BacktestOptions(futures=7)))
+        backtest(pinned, BacktestRequest(model, full, options=BacktestOptions(futures=7)))
 
 
 def test_damaged_files_are_told(full: Path, tmp_path: Path) -> None:
@@ -251,9 +303,9 @@ def test_damaged_files_are_told(full: Path, tmp_path: Path) -> None:
 
 def same_answers(one: Answers, other: Answers) -> None:
     """To the last bit."""
-    assert one.said.keys() == other.said.keys()
-    for name, said in one.said.items():
-        for left, right in zip(said, other.said[name], strict=True):
+    assert one.forecasts.keys() == other.forecasts.keys()
+    for name, said in one.forecasts.items():
+        for left, right in zip(said, other.forecasts[name], strict=True):
             for values in (*TARGETS, "share_samples", "share_weights"):
                 pair = getattr(left, values), getattr(right, values)
                 assert np.array_equal(*pair, equal_nan=True), f"{name} {values}"
@@ -274,7 +326,7 @@ def test_days_after_the_target_change_no_byte(
     day = BacktestFolder(full).days()[2]
     own = shorter_world(tmp_path_factory, pinned, tmp_path, day)
     out = tmp_path / "out"
-    backtest(own, BacktestRequest(model, out, day, day, asked=ASKED, processes=1))
+    backtest(own, BacktestRequest(model, out, day, day, options=OPTIONS, processes=1))
     for kind in KINDS:
         there, here = (BacktestFolder(each).path(kind, day) for each in (full, out))
         assert here.read_bytes() == there.read_bytes()
@@ -290,33 +342,33 @@ def test_a_world_that_ends_with_the_origin_gives_the_same_forecasts(
     own = shorter_world(tmp_path_factory, pinned, tmp_path, origin)
     answers = []
     for each in (pinned, own):
-        desk = Predictor(each, model, number=6)
-        answers.append(BacktestDay(desk.settings, desk, ASKED).ask(origin))
+        predictor = Predictor(each, model, number=6)
+        answers.append(BacktestDay(predictor.settings, predictor, OPTIONS).ask(origin))
     same_answers(*answers)
 
 
-def garbled(desk: Predictor, origin: date) -> Predictor:
-    """Random numbers in place of all that the desk knows of days after the origin."""
+def garbled(predictor: Predictor, origin: date) -> Predictor:
+    """Random numbers in place of all that the predictor knows of days after the origin."""
     random = np.random.default_rng(3)
-    after = slice(desk.sampler.position(origin) + 1, None)
-    desk._histories["root"] = garble(desk.history("root"), origin)
-    outlook = desk.sampler.outlook
+    after = slice(predictor.sampler.position(origin) + 1, None)
+    predictor._histories["root"] = garble(predictor.history("root"), origin)
+    outlook = predictor.sampler.arrays
     for name in ("occurs", "headline", "shares", "thresholds", "pooled", "usual", "relative"):
         values = getattr(outlook, name)[:, after]
         values[:] = random.random(values.shape) > 0.5
     outlook.features[:, after] = random.normal(size=outlook.features[:, after].shape)
-    return desk
+    return predictor
 
 
 def test_garbage_after_the_origin_changes_no_forecast(pinned: Settings, model: Path) -> None:
     origin = LAST - timedelta(days=3)
     honest = Predictor(pinned, model, number=6)
-    before = BacktestDay(honest.settings, honest, ASKED).ask(origin)
-    desk = garbled(Predictor(pinned, model, number=6), origin)
-    same_answers(before, BacktestDay(desk.settings, desk, ASKED).ask(origin))
-    desk = garbled(Predictor(pinned, model, number=6), origin - timedelta(days=1))
+    before = BacktestDay(honest.settings, honest, OPTIONS).ask(origin)
+    predictor = garbled(Predictor(pinned, model, number=6), origin)
+    same_answers(before, BacktestDay(predictor.settings, predictor, OPTIONS).ask(origin))
+    predictor = garbled(Predictor(pinned, model, number=6), origin - timedelta(days=1))
     with pytest.raises((AssertionError, ForecastError)):  # garbage is noticed where it may be
-        same_answers(before, BacktestDay(desk.settings, desk, ASKED).ask(origin))
+        same_answers(before, BacktestDay(predictor.settings, predictor, OPTIONS).ask(origin))
 
 
 # --- the command ----------------------------------------------------------------------------------

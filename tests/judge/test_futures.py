@@ -37,7 +37,7 @@ NUMBER = 8
 
 
 @pytest.fixture(scope="module")
-def desk(
+def predictor(
     settings: Settings, undisturbed: Trained, tmp_path_factory: pytest.TempPathFactory
 ) -> Predictor:
     folder = tmp_path_factory.mktemp("futures") / "model"
@@ -45,26 +45,26 @@ def desk(
     return Predictor(settings, folder, number=NUMBER)
 
 
-def futures_at(desk: Predictor, origin: date) -> list[StreamFutures]:
-    sampled, history = desk.sampler.at(origin), desk.history("root")
-    places = range(len(desk.streams))
-    return [stream_futures(desk, sampled, x, history, np.full(20, 0.3)) for x in places]
+def futures_at(predictor: Predictor, origin: date) -> list[StreamFutures]:
+    sampled, history = predictor.sampler.at(origin), predictor.history("root")
+    places = range(len(predictor.streams))
+    return [stream_futures(predictor, sampled, x, history, np.full(20, 0.3)) for x in places]
 
 
 @pytest.fixture(scope="module")
-def futures(desk: Predictor) -> list[StreamFutures]:
-    return futures_at(desk, ORIGIN)
+def futures(predictor: Predictor) -> list[StreamFutures]:
+    return futures_at(predictor, ORIGIN)
 
 
 def scores_of(
-    desk: Predictor, futures: list[StreamFutures], *, text: bool = False
+    predictor: Predictor, futures: list[StreamFutures], *, text: bool = False
 ) -> dict[Any, Any]:
-    found = FutureJudge(desk, text=text).day(ORIGIN, futures)
+    found = FutureJudge(predictor, text=text).day(ORIGIN, futures)
     return {(score.stream, score.ensemble): score for score in found}
 
 
-def came(desk: Predictor, place: int) -> Measure:
-    return desk.pack.atoms(desk.sampler.position(ORIGIN) + 1, place)
+def came(predictor: Predictor, place: int) -> Measure:
+    return predictor.pack.atoms(predictor.sampler.position(ORIGIN) + 1, place)
 
 
 def members(future: StreamFutures) -> list[Measure]:
@@ -78,11 +78,11 @@ def members(future: StreamFutures) -> list[Measure]:
 
 
 def test_energy_scores_are_those_of_each_ensemble_alone(
-    desk: Predictor, futures: list[StreamFutures]
+    predictor: Predictor, futures: list[StreamFutures]
 ) -> None:
-    found = scores_of(desk, futures)
-    for place, (stream, future) in enumerate(zip(desk.streams, futures, strict=True)):
-        outcome = came(desk, place)
+    found = scores_of(predictor, futures)
+    for place, (stream, future) in enumerate(zip(predictor.streams, futures, strict=True)):
+        outcome = came(predictor, place)
         if not len(outcome.weights):
             continue
         there = int(future.exists.sum())
@@ -91,8 +91,8 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
         for name, weights in ((TRANSPORTED, equal), (TILTED, tilted / tilted.sum())):
             expected = sliced_energy_score(members(future), outcome, weights=weights)
             assert found[stream, name].energy == pytest.approx(expected, abs=1e-7)
-        days = [(day - desk.pack.first_day).days for day in future.days]
-        past = [desk.pack.atoms(day, place) for day in days]
+        days = [(day - predictor.pack.first_day).days for day in future.days]
+        past = [predictor.pack.atoms(day, place) for day in days]
         past = [each for each in past if len(each.weights)]
         alike = np.full(len(past), 1 / len(past))
         expected = sliced_energy_score(past, outcome, weights=alike)
@@ -101,16 +101,16 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
 
 
 def test_futures_that_are_the_day_that_came_have_no_error(
-    desk: Predictor, futures: list[StreamFutures]
+    predictor: Predictor, futures: list[StreamFutures]
 ) -> None:
     exact = []
     for place, future in enumerate(futures):
-        outcome = came(desk, place)
+        outcome = came(predictor, place)
         points, weights = np.zeros_like(future.points), np.zeros_like(future.weights)
         points[:, : len(outcome.points)] = outcome.points
         weights[:, : len(outcome.weights)] = outcome.weights
         exact.append(replace(future, points=points, weights=weights))
-    for score in FutureJudge(desk, text=False).day(ORIGIN, exact):
+    for score in FutureJudge(predictor, text=False).day(ORIGIN, exact):
         if score.ensemble in (TRANSPORTED, TILTED):
             assert score.energy == pytest.approx(0, abs=1e-6)
             assert score.sinkhorn == pytest.approx(0, abs=2e-3)
@@ -119,29 +119,29 @@ def test_futures_that_are_the_day_that_came_have_no_error(
             assert score.sinkhorn > 0.01
 
 
-def test_days_without_atoms_are_left_out(desk: Predictor) -> None:
-    judge = FutureJudge(desk, text=False)
+def test_days_without_atoms_are_left_out(predictor: Predictor) -> None:
+    judge = FutureJudge(predictor, text=False)
     empty = [
         (day, place)
         for day in range(DAYS - 10, DAYS)
-        for place in range(len(desk.streams))
-        if desk.pack.present[day] and not len(desk.pack.atoms(day, place).weights)
+        for place in range(len(predictor.streams))
+        if predictor.pack.present[day] and not len(predictor.pack.atoms(day, place).weights)
     ]
     assert empty, "the world has empty days"
     day, place = empty[-1]
-    origin = desk.sequences.day(day - 1)
-    found = judge.day(origin, futures_at(desk, origin))
-    assert desk.streams[place] not in {score.stream for score in found}
-    last = desk.sampler.last_day
-    assert judge.day(last, futures_at(desk, last)) == [], "the day after the last has not come"
+    origin = predictor.sequences.day(day - 1)
+    found = judge.day(origin, futures_at(predictor, origin))
+    assert predictor.streams[place] not in {score.stream for score in found}
+    last = predictor.sampler.last_day
+    assert judge.day(last, futures_at(predictor, last)) == [], "the day after the last has not come"
 
 
 def test_references_draw_past_days_that_have_atoms(
-    desk: Predictor, futures: list[StreamFutures]
+    predictor: Predictor, futures: list[StreamFutures]
 ) -> None:
     """Also where the kernel would draw missing and empty days."""
-    judge = FutureJudge(desk, text=False)
-    end = desk.sampler.position(ORIGIN)
+    judge = FutureJudge(predictor, text=False)
+    end = predictor.sampler.position(ORIGIN)
     kernel = judge._recency(ORIGIN)
     assert kernel.shape == (end + 1,)
     assert kernel.sum() == pytest.approx(1)
@@ -150,23 +150,23 @@ def test_references_draw_past_days_that_have_atoms(
         assert set(drawn) == {DRAWN, RECENCY, CLIMATOLOGY}
         for days in drawn.values():
             assert days.max() <= end
-            assert all(len(desk.pack.atoms(int(day), place).weights) for day in days)
+            assert all(len(predictor.pack.atoms(int(day), place).weights) for day in days)
 
 
 def test_the_same_scores_whatever_else_is_asked(
-    desk: Predictor, futures: list[StreamFutures]
+    predictor: Predictor, futures: list[StreamFutures]
 ) -> None:
-    first = FutureJudge(desk, text=False).day(ORIGIN, futures)
-    judge = FutureJudge(desk, text=False)
+    first = FutureJudge(predictor, text=False).day(ORIGIN, futures)
+    judge = FutureJudge(predictor, text=False)
     before = ORIGIN - timedelta(days=1)
-    judge.day(before, futures_at(desk, before))
+    judge.day(before, futures_at(predictor, before))
     again = judge.day(ORIGIN, futures)
     assert str(table_of(again).to_pydict()) == str(table_of(first).to_pydict())
 
 
 @pytest.mark.skipif(not text_can_be_scored(), reason="rouge-score or POT is not installed")
-def test_words_are_compared_too(desk: Predictor, futures: list[StreamFutures]) -> None:
-    found = scores_of(desk, futures, text=True)
+def test_words_are_compared_too(predictor: Predictor, futures: list[StreamFutures]) -> None:
+    found = scores_of(predictor, futures, text=True)
     for (_, ensemble), score in found.items():
         if ensemble in (TILTED, BRIEF, RANDOM_DAYS):
             assert 0 < score.rouge.two <= score.rouge.one <= 1

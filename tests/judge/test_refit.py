@@ -16,8 +16,8 @@ from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.files import KINDS, BacktestFolder
 from gdelphi.judge.refit import RefitSchedule
 from helpers.backtests import (
-    ASKED,
     LAST,
+    OPTIONS,
     Stop,
     StopsAfter,
     files_of,
@@ -34,15 +34,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 EVERY = 4
 
 
-def schedule_of(out: Path, desk: Predictor) -> RefitSchedule:
-    return RefitSchedule(out / "refits", desk.sequences.splits.test[0], EVERY)
+def schedule_of(out: Path, predictor: Predictor) -> RefitSchedule:
+    return RefitSchedule(out / "refits", predictor.sequences.splits.test[0], EVERY)
 
 
 @pytest.fixture(scope="session")
 def refitted(pinned: Settings, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backtest of all test days with a schedule."""
     out = tmp_path_factory.mktemp("refitted") / "out"
-    backtest(pinned, BacktestRequest(model, out, asked=ASKED, processes=1, refit=EVERY))
+    backtest(pinned, BacktestRequest(model, out, options=OPTIONS, processes=1, refit=EVERY))
     return out
 
 
@@ -60,20 +60,22 @@ def test_periods_are_counted_from_the_anchor(tmp_path: Path) -> None:
 def test_a_fit_learns_from_validation_b_and_the_days_known_by_then(
     pinned: Settings, model: Path, refitted: Path
 ) -> None:
-    desk = Predictor(pinned, model, number=6)
-    schedule = schedule_of(refitted, desk)
+    predictor = Predictor(pinned, model, number=6)
+    schedule = schedule_of(refitted, predictor)
     start = schedule.start(LAST)
     assert start is not None
-    found = schedule.publisher(desk, "root", LAST)
+    found = schedule.publisher(predictor, "root", LAST)
     days = BacktestFolder(refitted).days()
-    before, tuning = desk.calibration_days("root")
-    first, last = desk.sequences.splits.test[0], desk.sequences.splits.validation_b[1]
+    before, tuning = predictor.calibration_days("root")
+    first, last = predictor.sequences.splits.test[0], predictor.sequences.splits.validation_b[1]
     between = [last + timedelta(days=1 + number) for number in range((first - last).days - 1)]
     tuning = [*tuning, *between, *(day for day in days if day < start)]
     assert found.fitted == (before[0], tuning[-1])
     assert tuning[-1] < start
     readings = found.combined.members[len(default_stack().members) :]
-    expected = fit_publisher("root", desk.history("root"), readings, before=before, tuning=tuning)
+    expected = fit_publisher(
+        "root", predictor.history("root"), readings, before=before, validation_b=tuning
+    )
     assert found.stack.coefficients() == expected.stack.coefficients()
     assert found.combined.coefficients() == expected.combined.coefficients()
     assert found.choices == expected.choices
@@ -106,12 +108,12 @@ def test_days_after_the_target_change_no_byte_of_a_refitted_forecast(
     refitted: Path,
     tmp_path: Path,
 ) -> None:
-    desk = Predictor(pinned, model, number=6)
-    schedule = schedule_of(refitted, desk)
+    predictor = Predictor(pinned, model, number=6)
+    schedule = schedule_of(refitted, predictor)
     day = next(day for day in BacktestFolder(refitted).days() if schedule.start(day) is not None)
     own = shorter_world(tmp_path_factory, pinned, tmp_path, day)
     out = tmp_path / "out"
-    backtest(own, BacktestRequest(model, out, day, day, asked=ASKED, processes=1, refit=EVERY))
+    backtest(own, BacktestRequest(model, out, day, day, options=OPTIONS, processes=1, refit=EVERY))
     for kind in KINDS:
         there, here = (BacktestFolder(each).path(kind, day) for each in (refitted, out))
         assert here.read_bytes() == there.read_bytes()
@@ -124,14 +126,14 @@ def test_a_resumed_run_that_lost_its_fits_equals_an_undisturbed_one(
     with pytest.raises(Stop):
         backtest(
             pinned,
-            BacktestRequest(model, out, asked=ASKED, processes=1, refit=EVERY),
+            BacktestRequest(model, out, options=OPTIONS, processes=1, refit=EVERY),
             StopsAfter(3),
         )
     shutil.rmtree(out / "refits")
-    backtest(pinned, BacktestRequest(model, out, asked=ASKED, processes=1, refit=EVERY))
+    backtest(pinned, BacktestRequest(model, out, options=OPTIONS, processes=1, refit=EVERY))
     assert files_of(out) == files_of(refitted)
 
 
 def test_a_schedule_makes_another_backtest(pinned: Settings, model: Path, full: Path) -> None:
     with pytest.raises(JudgeError, match=r"another origin: asked.refit"):
-        backtest(pinned, BacktestRequest(model, full, asked=ASKED, refit=EVERY))
+        backtest(pinned, BacktestRequest(model, full, options=OPTIONS, refit=EVERY))

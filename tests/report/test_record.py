@@ -330,9 +330,9 @@ def test_scores_of_another_shape_are_not_needed(tmp_path: Path) -> None:
     made: StoredForecast = stored(tmp_path, recipe_at(DAY, ("KE",)))
     rows = [
         {"stream": "KE", "level": "root", "code": "19", "target": "surge", "outcome": None,
-         "published brier": None, "stack brier": None},
+         "published": None, "stack": None},
         {"stream": "KE", "level": "root", "code": "19", "target": "headline", "outcome": 1.0,
-         "published brier": 0.25, "stack brier": 0.36},
+         "published": 0.5, "stack": 0.4},
     ]  # fmt: skip
     write_table(pa.Table.from_pylist(rows), scores_path(tmp_path, DAY, made.manifest.id))
     found, *_ = judged_forecasts(read_forecast_folder(tmp_path), DAY + timedelta(days=1))

@@ -34,12 +34,9 @@ from gdelphi.forecast.archive import (
     forecasts_folder,
     model_fingerprint,
 )
+from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.forecast import ForecastRequest as ForecastRequest
-from gdelphi.forecast.forecast import (
-    ForecastResult,
-    calibrate,
-    forecast,
-)
+from gdelphi.forecast.forecast import ForecastResult, forecast
 from gdelphi.forecast.naming import fitting_namer
 from gdelphi.forecast.naming_choice import USUAL_NAMER
 from gdelphi.forecast.predictor import Predictor
@@ -335,7 +332,7 @@ def train_namer(settings: Settings) -> TextTrained | None:
     to futures are tried when a challenger is calibrated. None if there is nothing to do."""
     space = load_space(measures_folder(settings) / "space")
     folder = settings.flows.models / USUAL_NAMER
-    if space.settings.layout != "slots" or fitting_namer(folder, space):
+    if fitting_namer(folder, space):
         return None
     return _on_or_anew(partial(train_task, make_task(settings, "namer"), folder), folder)
 

@@ -32,7 +32,7 @@ from gdelphi.common.files import alone
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import model_fingerprint
-from gdelphi.forecast.forecast import ensure_calibrated
+from gdelphi.forecast.calibrate import ensure_calibrated
 from gdelphi.forecast.members import members
 from gdelphi.forecast.predictor import BEFORE, Predictor
 from gdelphi.forecast.publisher import (
@@ -117,8 +117,8 @@ def promote(
     challenger = challenger.resolve()
     with _alone(settings):
         on_step("opening the challenger")
-        desk = Predictor(settings, challenger)
-        ensure_calibrated(desk, on_step)
+        predictor = Predictor(settings, challenger)
+        ensure_calibrated(predictor, on_step)
         name = model_fingerprint(challenger)
         incumbent = _incumbent(settings, force=force)
         link, before = current_link(settings), incumbent.name if incumbent else None
@@ -128,7 +128,7 @@ def promote(
             )
         compared = None
         if incumbent and not force:
-            compared = compare(settings, desk, incumbent, on_step=on_step)
+            compared = compare(settings, predictor, incumbent, on_step=on_step)
             if compared.worse:
                 reason = f"worse on validation B: {_told(compared)}"
                 _log(settings, "kept", before, str(before), challenger, reason, compared)
@@ -238,11 +238,11 @@ def _judged(
     days: Sequence[date],
 ) -> Mapping[str, Choice]:
     """Brier scores of the roots, each day answered by what was fitted on others."""
-    desk = Predictor(settings, folder)
-    first = desk.pack.first_day
-    history = read_profiles(desk.settings, "root", streams, since=first, until=days[-1])
-    readings = members(desk.sampler, streams, "root")
-    return fit_publisher("root", history, readings, before=before, tuning=days).choices
+    predictor = Predictor(settings, folder)
+    first = predictor.pack.first_day
+    history = read_profiles(predictor.settings, "root", streams, since=first, until=days[-1])
+    readings = members(predictor.sampler, streams, "root")
+    return fit_publisher("root", history, readings, before=before, validation_b=days).choices
 
 
 def _relative(choice: Choice) -> float:

@@ -24,6 +24,7 @@ from datetime import date
 import numpy as np
 
 from gdelphi.common.types import (
+    TARGETS,
     FloatArray,
     Forecast,
     History,
@@ -36,14 +37,11 @@ ANALOGUE_FEWEST = 14  # present days below which there are no analogues worth th
 NEGLIGIBLE_HALVINGS = 64  # a weight halved so often is lost in rounding beside the first
 
 
-# --- the past of a history ------------------------------------------------------------------------
-
-
 # --- from a kernel to forecasts -------------------------------------------------------------------
 
 
 class Baseline(ABC):
-    """A forecaster by kernel. Frozen: what it said is found again by its settings."""
+    """A forecaster by kernel."""
 
     @property
     @abstractmethod
@@ -57,21 +55,13 @@ class Baseline(ABC):
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """Forecasts for each stream of the history."""
         past = past_of(history, origin, horizon)
-        said = past.known.latest.at(origin, horizon)
-        if self not in said:
-            said[self] = self._forecasts(history, past)
-        return list(said[self])
-
-    def _forecasts(self, history: History, past: Past) -> list[Forecast]:
         weighed = weigh(self.kernel(past), streams=len(history.streams))
         samples = weighed.pick(past.shares)
-        occurs, headline, surge = (
-            smoothed(past, weighed, target) for target in ("occurs", "headline", "surge")
-        )
+        occurs, headline, surge = (smoothed(past, weighed, target) for target in TARGETS)
         return [
             make_forecast(
                 Forecast(
-                    self.name, stream, past.origin, past.horizon, history.codes, occurs[number],
+                    self.name, stream, origin, horizon, history.codes, occurs[number],
                     headline[number], surge[number], samples[number], weighed.weights[number],
                 )
             )

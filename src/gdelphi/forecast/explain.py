@@ -30,6 +30,7 @@ from gdelphi.common.types import (
     VectorArray,
 )
 from gdelphi.forecast.arguments import level_of
+from gdelphi.forecast.calibrate import ensure_calibrated, reconstructor
 from gdelphi.forecast.explanation import (
     AtomExplained,
     DrawnDay,
@@ -38,7 +39,6 @@ from gdelphi.forecast.explanation import (
     SourceReport,
     TargetExplained,
 )
-from gdelphi.forecast.forecast import ensure_calibrated, reconstructor
 from gdelphi.forecast.origin import ForecastOrigin, check_stream
 from gdelphi.forecast.prediction import Phrase, Prediction
 from gdelphi.forecast.predictor import Predictor
@@ -81,7 +81,7 @@ _COLUMNS: Final = {"root": "EventRootCode", "base": "EventBaseCode", "full": "Ev
 
 
 def explain(
-    desk: Predictor,
+    predictor: Predictor,
     stream: str,
     code: str,
     at: ForecastOrigin,
@@ -90,15 +90,15 @@ def explain(
     on_step: OnStep | None = None,
 ) -> Explanation:
     """Explain what is published about a stream and an event."""
-    check_stream(desk, stream)
+    check_stream(predictor, stream)
     chosen = level or level_of_event(code)
     if code not in standard_events(chosen):
         raise ForecastError(f"no {chosen} code {code}: {_nearest(code, standard_events(chosen))}")
     say = on_step or (lambda _: None)
-    ensure_calibrated(desk, say)
+    ensure_calibrated(predictor, say)
     say(f"forecasting {at.origin + timedelta(days=1)}")
-    prediction = desk.predict(at.origin, [stream], partial=at.partial)[0]
-    return _Asked(desk, prediction, chosen, code).explained()
+    prediction = predictor.predict(at.origin, [stream], partial=at.partial)[0]
+    return _Asked(predictor, prediction, chosen, code).explained()
 
 
 def level_of_event(code: str) -> Level:
@@ -136,20 +136,22 @@ def _origins(phrase: Phrase, atoms: Sequence[_Atom]) -> list[Phrase]:
 class _Asked:
     """A question about one event, and what is at hand to answer it."""
 
-    def __init__(self, desk: Predictor, prediction: Prediction, level: Level, code: str) -> None:
-        self.desk, self.prediction, self.level, self.code = desk, prediction, level, code
+    def __init__(
+        self, predictor: Predictor, prediction: Prediction, level: Level, code: str
+    ) -> None:
+        self.predictor, self.prediction, self.level, self.code = predictor, prediction, level, code
         self.stream, self.origin = prediction.stream, prediction.origin
-        self.history = desk.known_at(level, self.origin)
-        self.row = desk.streams.index(self.stream)
+        self.history = predictor.known_at(level, self.origin)
+        self.row = predictor.streams.index(self.stream)
         self.place = self.history.codes.index(code)
 
     def explained(self) -> Explanation:
         prediction = self.prediction
         has = self._has()
         days = self._days(has)
-        with Store(self.desk.settings).reading() as connection:
+        with Store(self.predictor.settings).reading() as connection:
             reports = self._reports(connection, days)
-        likely = reconstructor(self.desk, self.origin).arguments(
+        likely = reconstructor(self.predictor, self.origin).arguments(
             self.stream, self.code, self.origin, level=self.level
         )
         return Explanation(
@@ -176,7 +178,7 @@ class _Asked:
     def _target(self, target: str) -> TargetExplained:
         published = self.prediction.level(self.level).probability(target)[self.place]
         which = self.prediction.published[self.level][target]
-        publisher = self.desk.publisher(self.level)
+        publisher = self.predictor.publisher(self.level)
         parts = self._parts(publisher.stack if which == "stack" else publisher.combined, target)
         logit = sum(part.adds for part in parts if part.adds is not None)
         members = self.prediction.members[self.level]
@@ -213,11 +215,8 @@ class _Asked:
         )
 
     def _contributions(self, stack: Stack, target: str) -> dict[str, float]:
-        if stack is self.desk.publisher(self.level).combined:
-            values = self.prediction.contributions[self.level][target][self.place]
-        else:
-            found = stack.contributions(self.history, self.origin)
-            values = found[target][self.row, self.place]
+        """Feature -> what it adds to the logit."""
+        values = self.prediction.contributions[self.level][stack.name][target][self.place]
         return dict(zip(stack.features(), values.tolist(), strict=True))
 
     def _came(self, target: str, days: int) -> float | None:
@@ -269,7 +268,7 @@ class _Asked:
 
     def _cosines(self, points: VectorArray) -> VectorArray:
         """Of points [n, dimension] with the nearest of the event's finest codes, [n]."""
-        finest: VectorArray = self.desk.sampler.model.atom_reading.finest.cpu().numpy()
+        finest: VectorArray = self.predictor.sampler.model.atom_reading.finest.cpu().numpy()
         codes = standard_events("full")
         own = [
             at for at, each in enumerate(codes) if getattr(lineage(each), self.level) == self.code

@@ -19,10 +19,10 @@ from gdelphi.common.types import (
     Level,
     make_forecast,
 )
-from gdelphi.forecast.baselines import Baseline
-from gdelphi.measures.past import Past
+from gdelphi.forecast.baselines import Baseline, weigh
+from gdelphi.measures.past import Past, past_of
 from gdelphi.measures.profiles import standard_events
-from gdelphi.model.sampler import Sampled, Sampler
+from gdelphi.model.sampler import Sampler
 
 
 def _places(known: tuple[str, ...], streams: tuple[str, ...]) -> list[int]:
@@ -67,29 +67,28 @@ class Reading:
     profiles: LearnedDays
 
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        """Forecasts for each stream of the history."""
         if history.codes != standard_events("root"):
             raise ForecastError(f"{self.name} speaks of the 20 roots only")
-        drawn = self.profiles.forecast(history, origin, horizon)
         sampled = self.sampler.at(origin, horizon)
         places = _places(sampled.streams, history.streams)
-        values = sampled.readings[self.name][places]
+        if self.name == "atoms":  # shares of the futures' atoms
+            samples = sampled.futures.shares[places].astype(np.float64).clip(0, 1)
+            weights = np.full(samples.shape[:2], 1 / samples.shape[1])
+        else:  # shares of the past days, by their probability
+            past = past_of(history, origin, horizon)
+            weighed = weigh(self.profiles.kernel(past), streams=len(history.streams))
+            samples, weights = weighed.pick(past.shares), weighed.weights
+        occurs, headline, surge = sampled.readings[self.name][places].swapaxes(0, 1)
         return [
             make_forecast(
                 Forecast(
-                    self.name, each.stream, origin, horizon, history.codes, said[0], said[1],
-                    said[2], *self._shares(sampled, place, each),
+                    self.name, stream, origin, horizon, history.codes, occurs[number],
+                    headline[number], surge[number], samples[number], weights[number],
                 )
             )
-            for each, place, said in zip(drawn, places, values, strict=True)
+            for number, stream in enumerate(history.streams)
         ]  # fmt: skip
-
-    def _shares(
-        self, sampled: Sampled, place: int, drawn: Forecast
-    ) -> tuple[FloatArray, FloatArray]:
-        if self.name != "atoms":
-            return drawn.share_samples, drawn.share_weights
-        shares = sampled.futures.shares[place].astype(np.float64).clip(0, 1)
-        return shares, np.full(len(shares), 1 / len(shares))
 
 
 def members(sampler: Sampler, streams: tuple[str, ...], level: Level) -> list[Forecaster]:

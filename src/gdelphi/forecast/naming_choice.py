@@ -61,19 +61,19 @@ USUAL_NAMER: Final = "text-namer"  # in the folder of models, where `gdelphi tex
 
 
 def choose_names(
-    desk: Predictor, on_step: OnStep, *, namer: Path | None = None, days: int = DAYS
+    predictor: Predictor, on_step: OnStep, *, namer: Path | None = None, days: int = DAYS
 ) -> ChosenNames | None:
     """Decide how a model's futures are named, and keep that in its folder. Without a namer that
     fits the measures they are called by their origin, and nothing is kept."""
-    tried = namer_to_try(desk, namer)
+    tried = namer_to_try(predictor, namer)
     if tried is None:
-        forget_names(desk.folder)
-        desk.names = NameBook(desk.folder, desk.pack, desk.space)
+        forget_names(predictor.folder)
+        predictor.names = NameBook(predictor.folder, predictor.pack, predictor.space)
         return None
-    book = NameBook(desk.folder, desk.pack, desk.space, namer=tried)
-    tuning = desk.target_days("validation_b")
+    book = NameBook(predictor.folder, predictor.pack, predictor.space, namer=tried)
+    tuning = predictor.target_days("validation_b")
     chosen_days = spread(tuning, days)
-    comparison = Comparison(desk, book)
+    comparison = Comparison(predictor, book)
     for number, day in enumerate(chosen_days, start=1):
         on_step(f"comparing names of futures, day {number} of {len(chosen_days)}")
         comparison.add(day)
@@ -87,18 +87,18 @@ def choose_names(
         texts=comparison.texts,
         scores=scores,
     )
-    keep_names(desk.folder, found, tried)
-    desk.names = NameBook(desk.folder, desk.pack, desk.space)
+    keep_names(predictor.folder, found, tried)
+    predictor.names = NameBook(predictor.folder, predictor.pack, predictor.space)
     return found
 
 
-def namer_to_try(desk: Predictor, given: Path | None) -> Path | None:
+def namer_to_try(predictor: Predictor, given: Path | None) -> Path | None:
     """The given namer, which must fit; else the one among the models, or the model's own."""
     if given is not None:
-        Namer.load(given, desk.space)
+        Namer.load(given, predictor.space)
         return given
-    usual = (desk.settings.flows.models / USUAL_NAMER, desk.folder / NAMER_FOLDER)
-    return next((folder for folder in usual if fitting_namer(folder, desk.space)), None)
+    usual = (predictor.settings.flows.models / USUAL_NAMER, predictor.folder / NAMER_FOLDER)
+    return next((folder for folder in usual if fitting_namer(folder, predictor.space)), None)
 
 
 def spread(days: Sequence[date], most: int) -> list[date]:
@@ -123,8 +123,8 @@ class _Said(NamedTuple):
 class Comparison:
     """All namings on the same days: what their words are worth."""
 
-    def __init__(self, desk: Predictor, book: NameBook, *, futures: int = FUTURES) -> None:
-        self._desk, self._book, self._most = desk, book, futures
+    def __init__(self, predictor: Predictor, book: NameBook, *, futures: int = FUTURES) -> None:
+        self._predictor, self._book, self._most = predictor, book, futures
         self._said: dict[Naming, list[_Said]] = {by: [] for by in NAMINGS}
 
     @property
@@ -134,21 +134,21 @@ class Comparison:
 
     def add(self, day: date) -> None:
         """Compare the futures of a target day, for the streams that have a text on it."""
-        desk, origin = self._desk, day - timedelta(days=1)
-        end = desk.sampler.position(origin)
-        roots = desk.known_at("root", origin)
-        published = desk.publisher("root").forecast(roots, origin)
-        sampled = desk.sampler.at(origin)
+        predictor, origin = self._predictor, day - timedelta(days=1)
+        end = predictor.sampler.position(origin)
+        roots = predictor.known_at("root", origin)
+        published = predictor.publisher("root").forecast(roots, origin)
+        sampled = predictor.sampler.at(origin)
         for place, said in enumerate(published):
-            came = text_of_day(desk.pack, end + 1, place)
+            came = text_of_day(predictor.pack, end + 1, place)
             if came.phrases:
-                futures = stream_futures(desk, sampled, place, roots, said.occurs)
+                futures = stream_futures(predictor, sampled, place, roots, said.occurs)
                 self._compare(futures, came, place, end)
 
     def _compare(self, futures: StreamFutures, came: WeightedText, place: int, end: int) -> None:
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         some = _Atoms.of(futures, self._most)
-        expected = expected_day(futures, self._desk.settings.measures)
+        expected = expected_day(futures, self._predictor.settings.measures)
         for by in NAMINGS:
             names = self._book.at(place, end, by)
             called = some.called(names)

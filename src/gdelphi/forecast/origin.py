@@ -78,50 +78,52 @@ def _incomplete(days: Sequence[DayStatus], origin: date, as_of: date) -> str:
     return "" if origin < as_of or origin < newest else "it is not over"
 
 
-def choose_streams(desk: Predictor, text: str, origin: date) -> tuple[str, ...]:
+def choose_streams(predictor: Predictor, text: str, origin: date) -> tuple[str, ...]:
     """The streams that a text names: codes with commas, top50, or all; in the model's order."""
     asked = text.strip()
     if asked.lower() == "all":
-        return desk.streams
+        return predictor.streams
     if number := re.fullmatch(r"top(\d+)", asked.lower()):
-        return _largest(desk, int(number[1]), origin)
+        return _largest(predictor, int(number[1]), origin)
     named = [each.strip().upper() for each in asked.split(",") if each.strip()]
     for each in named:
-        check_stream(desk, each)
+        check_stream(predictor, each)
     if not named:
         raise ForecastError("no streams are named: give codes like KE,UP, or top50, or all")
-    return tuple(stream for stream in desk.streams if stream in named)
+    return tuple(stream for stream in predictor.streams if stream in named)
 
 
-def _largest(desk: Predictor, number: int, origin: date) -> tuple[str, ...]:
+def _largest(predictor: Predictor, number: int, origin: date) -> tuple[str, ...]:
     """Those with the most rows up to the origin."""
     if number < 1:
         raise ForecastError("top0 names no stream: give a number from 1 on")
-    rows = desk.pack.statistics[: desk.sampler.position(origin) + 1, :, 0].sum(axis=0)
+    rows = predictor.pack.statistics[: predictor.sampler.position(origin) + 1, :, 0].sum(axis=0)
     largest = np.argsort(-rows, kind="stable")[:number]
-    return tuple(stream for at, stream in enumerate(desk.streams) if at in largest)
+    return tuple(stream for at, stream in enumerate(predictor.streams) if at in largest)
 
 
-def check_stream(desk: Predictor, name: str) -> None:
+def check_stream(predictor: Predictor, name: str) -> None:
     """Refuse a stream that the model does not know, and name the nearest that it does."""
-    if name in desk.streams:
+    if name in predictor.streams:
         return
-    near = [f"{each} ({name_of(each)})" for each in dict.fromkeys(_nearest(desk, name))]
-    offered = f"nearest are {', '.join(near[:NEAREST])}" if near else _all(desk.streams)
+    near = [f"{each} ({name_of(each)})" for each in dict.fromkeys(_nearest(predictor, name))]
+    offered = f"nearest are {', '.join(near[:NEAREST])}" if near else _all(predictor.streams)
     raise ForecastError(
-        f"the model in {desk.folder} does not know the stream {name}; {offered}. Streams are FIPS "
+        f"the model in {predictor.folder} does not know the stream {name}; {offered}. Streams are FIPS "
         "10-4 codes (UP is Ukraine, GM Germany) or WORLD"
     )
 
 
-def _nearest(desk: Predictor, name: str) -> Iterator[str]:
+def _nearest(predictor: Predictor, name: str) -> Iterator[str]:
     country = country_by_cameo(name) or country_by_iso3(name)
-    if country and country.fips in desk.streams:
+    if country and country.fips in predictor.streams:
         yield str(country.fips)
-    called = {each.name.upper(): each.fips for each in countries() if each.fips in desk.streams}
+    called = {
+        each.name.upper(): each.fips for each in countries() if each.fips in predictor.streams
+    }
     for found in get_close_matches(name.upper(), called, NEAREST):
         yield str(called[found])
-    yield from get_close_matches(name, desk.streams, NEAREST, cutoff=0.4)
+    yield from get_close_matches(name, predictor.streams, NEAREST, cutoff=0.4)
 
 
 def _all(streams: Sequence[str]) -> str:

@@ -184,9 +184,9 @@ class Prediction:
     levels: Levels
     members: Mapping[Level, Mapping[str, Forecast]]
     """level -> member -> what it says"""
-    contributions: Mapping[Level, Mapping[str, FloatArray]]
-    """level -> target -> what each feature adds to the combination's logit, [code, feature]"""
-    features: Mapping[Level, tuple[str, ...]]
+    contributions: Mapping[Level, Mapping[str, Mapping[str, FloatArray]]]
+    """level -> combined or stack -> target -> what each feature adds to its logit, [code, feature];
+    the features are named by `Stack.features`"""
     published: Mapping[Level, Mapping[str, str]]
     """level -> target -> combined or stack"""
     futures: StreamFutures

@@ -1,13 +1,12 @@
-"""The desk: everything that forecasts are made from, loaded once, and the making of them.
+"""The predictor: a trained model at work on a store, and the making of forecasts.
 
     model + days up to the origin -> members -> what is published -> futures that agree with it
 
-A desk answers for the streams that its model was trained with. All that it says about an origin is
-a function of the days up to it, the model's folder and the seed.
+A predictor answers for the streams that its model was trained with. All that it says about an
+origin is a function of the days up to it, the model's folder and the seed.
 """
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gdelphi.common.errors import ForecastError
+from gdelphi.common.files import weights_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
 from gdelphi.common.types import (
@@ -24,7 +24,6 @@ from gdelphi.common.types import (
     FloatArray,
     Forecast,
     Forecaster,
-    IntArray,
     Level,
 )
 from gdelphi.forecast.expected_day import brief_of
@@ -37,14 +36,15 @@ from gdelphi.forecast.prediction import (
     StreamFutures,
 )
 from gdelphi.forecast.publisher import (
+    PUBLISHED,
     Levels,
     Publisher,
     coherent,
     combination_of,
-    fit_lessons,
+    fit_examples,
     fit_publisher,
 )
-from gdelphi.forecast.stack import StackExample, default_stack
+from gdelphi.forecast.stack import StackExample, ask, default_stack
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
@@ -57,7 +57,7 @@ from gdelphi.measures.profiles import (
 )
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
-from gdelphi.model.checkpoint import load_checkpoint
+from gdelphi.model.checkpoint import load_model
 from gdelphi.model.sampler import (
     FURTHEST,
     Sampled,
@@ -66,7 +66,7 @@ from gdelphi.model.sampler import (
 from gdelphi.text.forecaster import TextForecaster, text_forecaster
 
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
-FINE_TUNING: Final = 60  # days of validation B that their combination is fitted on, at most
+FINE_EXAMPLES: Final = 60  # days of validation B that their combination is fitted on, at most
 BEFORE: Final = 365  # days before validation B that the stack learns from, the last ones
 ROUGH_FUTURES: Final = 16  # with which combinations beyond tomorrow are fitted,
 ROUGH_EVERY: Final = 3  # on each third day of validation B
@@ -78,11 +78,11 @@ class CalibrationDays(NamedTuple):
 
     before: list[date]
     """from which the stack learns too"""
-    tuning: list[date]
+    validation_b: list[date]
 
 
 class Predictor:
-    """A model at work on a store."""
+    """A trained model and the store that it forecasts from, opened once."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Predictor:
         """With the folder of a text forecaster, that is one more member; with that of a namer, it
         names futures, whatever names.json of the model says."""
         self.folder = folder.resolve()  # a link may be set elsewhere while this is at work
-        self._checkpoint = load_checkpoint(folder)
+        self._checkpoint = load_model(folder)
         self.training = self._checkpoint.training
         streams = tuple(self.training["origin"]["pack"]["streams"])
         self.settings = settings.model_copy(
@@ -122,17 +122,17 @@ class Predictor:
     def streams(self) -> tuple[str, ...]:
         return self.pack.facts.streams
 
-    # What forecasts are made with.
+    # What forecasts are made from.
 
     def history(self, level: Level, since: date | None = None) -> Profiles:
         """The days of a level since a day, or all of them."""
         since = max(since or self.pack.first_day, self.pack.first_day)
-        known = self._histories.get(level)
-        if known is None or known.days[0] > since:
+        history = self._histories.get(level)
+        if history is None or history.days[0] > since:
             last = self.sampler.last_day
-            known = read_profiles(self.settings, level, self.streams, since=since, until=last)
-            self._histories[level] = known
-        return known
+            history = read_profiles(self.settings, level, self.streams, since=since, until=last)
+            self._histories[level] = history
+        return history
 
     def known_at(self, level: Level, origin: date) -> Profiles:
         """The days of a level that a forecast at an origin looks back on: all of the roots', the
@@ -147,6 +147,8 @@ class Predictor:
         """The days of a part of the split that can be targets."""
         return [self.sequences.day(int(number)) for number in self.sequences.targets(part)]
 
+    # What is published: fitted by `calibrate`, kept beside the model.
+
     def publisher(self, level: Level, horizon: int = 1, path: Path | None = None) -> Publisher:
         """What is published at a level; `calibrate` makes it, or `fit` in another file."""
         path = path or self.path(level, horizon)
@@ -158,7 +160,7 @@ class Predictor:
     @cached_property
     def weights(self) -> str:
         """Digest of the model's weights: what was fitted to others does not fit."""
-        return hashlib.sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()[:16]
+        return weights_digest(self.folder)
 
     def _fitted_to(self, horizon: int) -> str:
         """The same with the text forecaster, where it speaks."""
@@ -179,35 +181,37 @@ class Predictor:
 
     def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
         """The members beside the baselines."""
-        found, text = members(sampler, self.streams, level), self._text_at(horizon)
-        return [*found, text] if text else found
+        readings, text = members(sampler, self.streams, level), self._text_at(horizon)
+        return [*readings, text] if text else readings
 
     def calibrated(self, horizon: int = 1) -> bool:
         """Whether what is published has been fitted."""
         return all(self.path(level, horizon).exists() for level in LEVELS)
 
     @cached_property
-    def _rough(self) -> Sampler:
+    def _rough_sampler(self) -> Sampler:
         """Fewer futures, for fitting beyond tomorrow: many origins, each with its roll-out."""
         return Sampler(
-            self._checkpoint, self.sampler.outlook, number=ROUGH_FUTURES, furthest=FURTHEST,
+            self._checkpoint, self.sampler.arrays, number=ROUGH_FUTURES, furthest=FURTHEST,
             kept=ROUGH_KEPT,
         )  # fmt: skip
 
     def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
         """Fit what is published at a level on validation B, and keep it beside the model."""
-        days = self.calibration_days(level)
-        before, tuning = days
+        before, validation_b = self.calibration_days(level)
         if horizon > 1:
-            before = before[-FINE_TUNING:]
-            if len(tuning) >= FINE_TUNING:
-                tuning = tuning[::ROUGH_EVERY]
-        sampler = self.sampler if horizon == 1 else self._rough
-        readings = self._readings(sampler, level, horizon)
+            before = before[-FINE_EXAMPLES:]
+            if len(validation_b) >= FINE_EXAMPLES:
+                validation_b = validation_b[::ROUGH_EVERY]
+        sampler = self.sampler if horizon == 1 else self._rough_sampler
         fitted = fit_publisher(
-            level, self._learned(level, before), readings, before=before, tuning=tuning,
+            level,
+            self._fitting_history(level, before),
+            self._readings(sampler, level, horizon),
+            before=before,
+            validation_b=validation_b,
             horizon=horizon,
-        )  # fmt: skip
+        )
         return self._keep(fitted, self.path(level, horizon), level, horizon)
 
     def calibration_days(
@@ -215,51 +219,54 @@ class Predictor:
     ) -> CalibrationDays:
         """Target days that what is published is fitted on. With `until`, also those of the known
         days that lie behind validation B and before it."""
-        tuning = self.target_days("validation_b")
+        validation_b = self.target_days("validation_b")
         before = [day for part in ("train", "validation_a") for day in self.target_days(part)]
         before = before[-BEFORE:]
         if until is not None:
             last = self.sequences.splits.validation_b[1]
-            tuning += [day for day in known if last < day < until]
+            validation_b += [day for day in known if last < day < until]
         if level != "root":
-            tuning = tuning[-FINE_TUNING:]
-            before = before[-FINE_TUNING:]
-        if not before or not tuning:
+            validation_b = validation_b[-FINE_EXAMPLES:]
+            before = before[-FINE_EXAMPLES:]
+        if not before or not validation_b:
             raise ForecastError(
                 "no days to fit what is published on: training, validation A and B need known "
                 "days (split.*)"
             )
-        return CalibrationDays(before, tuning)
+        return CalibrationDays(before, validation_b)
 
-    def _learned(self, level: Level, before: Sequence[date]) -> Profiles:
+    def _fitting_history(self, level: Level, before: Sequence[date]) -> Profiles:
         """The days that fitting a level looks at."""
         since = None if level == "root" else before[0] - timedelta(days=FINE_DAYS)
         return self.history(level, since)
 
-    def earlier_lessons(self, level: Level, before: Sequence[date]) -> list[StackExample]:
-        """Lessons of the stack, from days before validation B."""
-        return default_stack().lessons(self._learned(level, before), before)
+    def stack_examples(self, level: Level, before: Sequence[date]) -> list[StackExample]:
+        """Examples of the stack, from days before validation B."""
+        return default_stack().examples(self._fitting_history(level, before), before)
 
-    def lesson(self, level: Level, day: date) -> StackExample | None:
+    def example(self, level: Level, day: date) -> StackExample | None:
         """What all members said of a target day, and what came; None if it is not present."""
-        before = self.calibration_days(level).before
+        history = self._fitting_history(level, self.calibration_days(level).before)
         readings = self._readings(self.sampler, level, 1)
-        found = combination_of(readings).lessons(self._learned(level, before), [day])
-        return found[0] if found else None
+        examples = combination_of(readings).examples(history, [day])
+        return examples[0] if examples else None
 
     def fit(
         self,
         level: Level,
         days: CalibrationDays,
         earlier: Sequence[StackExample],
-        lessons: Sequence[StackExample],
+        examples: Sequence[StackExample],
         path: Path,
     ) -> Publisher:
-        """Fit what is published tomorrow on lessons, and keep it in a file of its own."""
-        fitted = fit_lessons(
-            level, self._readings(self.sampler, level, 1), earlier=earlier, lessons=lessons,
-            days=(days.before[0], days.tuning[-1]),
-        )  # fmt: skip
+        """Fit what is published tomorrow on examples, and keep it in a file of its own."""
+        fitted = fit_examples(
+            level,
+            self._readings(self.sampler, level, 1),
+            earlier=earlier,
+            examples=examples,
+            days=(days.before[0], days.validation_b[-1]),
+        )
         return self._keep(fitted, path, level, 1)
 
     def _keep(self, fitted: Publisher, path: Path, level: Level, horizon: int) -> Publisher:
@@ -278,105 +285,121 @@ class Predictor:
         partial: bool = False,
     ) -> list[Prediction]:
         """What is published about a day after an origin, for some streams or all."""
-        asked = tuple(streams) if streams else self.streams
-        strange = [stream for stream in asked if stream not in self.streams]
-        if strange:
+        streams = tuple(streams) if streams else self.streams
+        unknown = [stream for stream in streams if stream not in self.streams]
+        if unknown:
             raise ForecastError(
-                f"the model in {self.folder} does not know {', '.join(strange)}: it was trained "
+                f"the model in {self.folder} does not know {', '.join(unknown)}: it was trained "
                 f"with {', '.join(self.streams)}"
             )
-        made = _Made(self, origin, horizon)
-        return [made.prediction(self.streams.index(each), partial=partial) for each in asked]
+        publishers = {level: self.publisher(level, horizon) for level in LEVELS}
+        forecasts = OriginForecasts(self, origin, publishers, horizon)
+        return [
+            forecasts.prediction(self.streams.index(stream), partial=partial) for stream in streams
+        ]
 
 
-class _Made:
-    """Everything at one origin, for all streams."""
+class OriginForecasts:
+    """All that is forecast at one origin, for all streams of a model.
 
-    def __init__(self, desk: Predictor, origin: date, horizon: int) -> None:
-        self.desk, self.origin, self.horizon = desk, origin, horizon
-        self.sampled: Sampled = desk.sampler.at(origin, horizon)
-        self.histories = {level: desk.known_at(level, origin) for level in LEVELS}
-        self.publishers = {level: desk.publisher(level, horizon) for level in LEVELS}
-        self.published = {
-            level: publisher.forecast(self.histories[level], origin, horizon)
-            for level, publisher in self.publishers.items()
+    The one place where published numbers are made: `gdelphi forecast` stores them, `explain` takes
+    them apart, and `backtest` judges them. Every member is asked once for each level; combination,
+    stack and what is published are computed from these answers.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        origin: date,
+        publishers: Mapping[Level, Publisher],
+        horizon: int = 1,
+    ) -> None:
+        """`publishers` are those of the levels that are asked for, from the root down."""
+        self.predictor, self.origin, self.horizon = predictor, origin, horizon
+        self.publishers = publishers
+        self.sampled: Sampled = predictor.sampler.at(origin, horizon)
+        self.histories = {level: predictor.known_at(level, origin) for level in publishers}
+        self.answers = {
+            level: ask([publisher], self.histories[level], origin, horizon)
+            for level, publisher in publishers.items()
         }
-        self.members = {
-            level: {
-                member.name: member.forecast(self.histories[level], origin, horizon)
-                for member in [*publisher.combined.members, publisher.stack]
-            }
-            for level, publisher in self.publishers.items()
-        }
-        self.contributions = {
-            level: publisher.combined.contributions(self.histories[level], origin, horizon)
-            for level, publisher in self.publishers.items()
-        }
+        """level -> published, combined, stack or a member -> its forecasts of each stream"""
+
+    def futures(self, place: int) -> StreamFutures:
+        """The futures of the stream at a place, reweighted to the published roots."""
+        wanted = self.answers["root"][PUBLISHED][place].occurs
+        return stream_futures(self.predictor, self.sampled, place, self.histories["root"], wanted)
+
+    def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
+        """What is published about the stream at a place: levels coherent, shares those of the days
+        that its futures were drawn from, with the futures' weights."""
+        forecasts = {}
+        for level, history in self.histories.items():
+            first = (history.days[0] - self.predictor.pack.first_day).days
+            drawn = history.weights[place, self.sampled.futures.days[place] - first]
+            forecasts[level] = replace(
+                self.answers[level][PUBLISHED][place],
+                share_samples=shares_of(drawn),
+                share_weights=futures.tilted.weights,
+            )
+        return coherent(forecasts)
 
     def prediction(self, place: int, *, partial: bool) -> Prediction:
-        futures = self._futures(place, self.published["root"][place].occurs)
-        weights = futures.tilted.weights
-        levels = Levels(
-            *(
-                replace(
-                    self.published[level][place],
-                    share_samples=self._shares(level, place),
-                    share_weights=weights,
-                )
-                for level in LEVELS
-            )
-        )
+        """The same with all that it rests on; of all three levels."""
+        futures = self.futures(place)
         return Prediction(
-            stream=self.desk.streams[place],
+            stream=self.predictor.streams[place],
             origin=self.origin,
             horizon=self.horizon,
             partial=partial,
-            levels=coherent(levels),
+            levels=Levels(**self.published(place, futures)),
             members={
-                level: {name: said[place] for name, said in of_level.items()}
-                for level, of_level in self.members.items()
+                level: {
+                    member.name: self.answers[level][member.name][place]
+                    for member in [*publisher.combined.members, publisher.stack]
+                }
+                for level, publisher in self.publishers.items()
             },
             contributions={
-                level: {target: values[place] for target, values in of_level.items()}
-                for level, of_level in self.contributions.items()
+                level: {
+                    name: {target: values[place] for target, values in of_targets.items()}
+                    for name, of_targets in by_name.items()
+                }
+                for level, by_name in self._contributions.items()
             },
-            features={level: each.combined.features() for level, each in self.publishers.items()},
             published={
-                level: {target: choice.published for target, choice in each.choices.items()}
-                for level, each in self.publishers.items()
+                level: {target: choice.published for target, choice in publisher.choices.items()}
+                for level, publisher in self.publishers.items()
             },
             futures=futures,
-            brief=brief_of(futures, self.desk.settings.measures),
+            brief=brief_of(futures, self.predictor.settings.measures),
         )
 
-    def _drawn_days(self, place: int, level: Level) -> IntArray:
-        """Positions in a level's history of the days that futures were drawn from, [K]."""
-        first = (self.histories[level].days[0] - self.desk.pack.first_day).days
-        found: IntArray = self.sampled.futures.days[place] - first
-        return found
-
-    def _shares(self, level: Level, place: int) -> FloatArray:
-        """Of the days that futures were drawn from, [K, code]."""
-        history = self.histories[level]
-        return shares_of(history.weights[place, self._drawn_days(place, level)])
-
-    def _futures(self, place: int, wanted: FloatArray) -> StreamFutures:
-        return stream_futures(self.desk, self.sampled, place, self.histories["root"], wanted)
+    @cached_property
+    def _contributions(self) -> dict[Level, dict[str, dict[str, FloatArray]]]:
+        """Level -> combined or stack -> target -> what each feature adds, [stream, code, feature]"""
+        return {
+            level: {
+                stack.name: stack.contributions(self.histories[level], self.answers[level])
+                for stack in (publisher.combined, publisher.stack)
+            }
+            for level, publisher in self.publishers.items()
+        }
 
 
 def stream_futures(
-    desk: Predictor, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
+    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
 ) -> StreamFutures:
-    """The futures of the stream at a place, tilted to the wanted probabilities of the roots; the
-    history is that of the roots."""
+    """The futures of the stream at a place, reweighted to the wanted probabilities of the roots;
+    the history is that of the roots."""
     drawn = sampled.futures
-    first = (history.days[0] - desk.pack.first_day).days
+    first = (history.days[0] - predictor.pack.first_day).days
     happens = occurs_of(history.counts[place, drawn.days[place] - first])
     number = len(happens)
     rows, named = np.unique(drawn.rows[place], return_inverse=True)
-    called = desk.pack.phrases_at(rows)
+    called = predictor.pack.phrases_at(rows)
     return StreamFutures(
-        days=tuple(desk.sequences.day(int(day)) for day in drawn.days[place]),
+        days=tuple(predictor.sequences.day(int(day)) for day in drawn.days[place]),
         points=drawn.points[place],
         weights=drawn.weights[place],
         gates=drawn.gates[place],
@@ -385,8 +408,8 @@ def stream_futures(
         named=named.reshape(drawn.rows[place].shape),
         happens=happens,
         tilted=reweight(happens, wanted, np.full(number, 1 / number)),
-        seed=desk.sampler.seed,
-        names=desk.names.at(place, desk.sampler.position(sampled.origin)),
+        seed=predictor.sampler.seed,
+        names=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
     )
 
 

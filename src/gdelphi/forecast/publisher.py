@@ -13,7 +13,7 @@ among 290 codes need not belong to a headline among 20.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from itertools import pairwise
@@ -23,7 +23,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gdelphi.common.errors import ForecastError
+from gdelphi.common.files import write_json_atomically
 from gdelphi.common.types import (
+    LEVELS,
     TARGETS,
     FloatArray,
     Forecast,
@@ -32,14 +34,17 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.forecast.stack import (
+    Answers,
     Stack,
     StackExample,
+    ask,
     default_stack,
 )
 from gdelphi.measures.phrases import lineage
 from gdelphi.scores.probabilities import brier
 
-RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)  # how strongly it is held to the stack; None: fast
+RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)
+"""how strongly the combination is held to the stack; None: it is the stack"""
 BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
 PUBLISHED: Final = "published"
 COMBINED: Final = "combined"
@@ -70,34 +75,37 @@ class Publisher:
     fitted: tuple[date, date] | None = None
     """first and last target day that any of it was fitted on"""
 
+    @property
+    def members(self) -> Sequence[Forecaster]:
+        """The two that are chosen between, for each target."""
+        return (self.combined, self.stack)
+
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """Forecasts for each stream of the history."""
-        said = {COMBINED: self.combined.forecast(history, origin, horizon)}
-        said["stack"] = self.stack.forecast(history, origin, horizon)
-        shares = self._shares(history, origin, horizon)
-        chosen = {target: said[self.choices[target].published] for target in TARGETS}
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, _: History, answers: Answers) -> list[Forecast]:
+        """The same from what combination, stack and their members said.
+
+        Shares are those of the model's reading *profiles*, where there is a model.
+        """
+        chosen = {target: answers[choice.published] for target, choice in self.choices.items()}
         return [
             _within(
                 replace(
-                    each,
+                    shares,
                     forecaster=self.name,
                     occurs=chosen["occurs"][number].occurs,
                     headline=chosen["headline"][number].headline,
                     surge=chosen["surge"][number].surge,
                 )
             )
-            for number, each in enumerate(shares)
+            for number, shares in enumerate(answers.get(SHARES_OF, answers[COMBINED]))
         ]
-
-    def _shares(self, history: History, origin: date, horizon: int) -> list[Forecast]:
-        for member in self.combined.members:
-            if member.name == SHARES_OF:
-                return member.forecast(history, origin, horizon)
-        return self.combined.forecast(history, origin, horizon)
 
     def save(self, path: Path, model: str = "") -> None:
         """Write it as JSON: coefficients and choices, and of which model they speak."""
-        said = {
+        content = {
             "model": model,
             "level": self.level,
             "members": [member.name for member in self.combined.members],
@@ -106,27 +114,25 @@ class Publisher:
             "choices": {target: asdict(choice) for target, choice in self.choices.items()},
             "fitted": [day.isoformat() for day in self.fitted or ()],
         }
-        beside = path.with_name(f".{path.name}.part")  # whole or not at all
-        beside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-        beside.replace(path)
+        write_json_atomically(path, content)
 
     @classmethod
     def load(cls, path: Path, readings: Sequence[Forecaster], model: str = "") -> "Publisher":
         """A saved publisher over the same readings of the same model, in the same order."""
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
-            choices = {target: Choice(**said["choices"][target]) for target in TARGETS}
-            level, names, spoken_of = said["level"], said["members"], said["model"]
-            days = [date.fromisoformat(day) for day in said.get("fitted", ())]
-            bar = replace(default_stack(), fitted=said["stack"])
-            combined = replace(combination_of(readings), fitted=said["combined"])
+            content = json.loads(path.read_text(encoding="utf-8"))
+            choices = {target: Choice(**content["choices"][target]) for target in TARGETS}
+            level, names, fitted_to = content["level"], content["members"], content["model"]
+            days = [date.fromisoformat(day) for day in content.get("fitted", ())]
+            stack = replace(default_stack(), fitted=content["stack"])
+            combined = replace(combination_of(readings), fitted=content["combined"])
         except FileNotFoundError:
             raise ForecastError(f"no {path}: `gdelphi calibrate` makes it") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ForecastError(
                 f"{path} cannot be read ({error}): make it again with `gdelphi calibrate`"
             ) from None
-        if spoken_of != model:
+        if fitted_to != model:
             raise ForecastError(
                 f"{path} was fitted to another model: make it again with `gdelphi calibrate`"
             )
@@ -136,7 +142,7 @@ class Publisher:
                 f"{path} combines {', '.join(names)}, not {', '.join(given)}: make it again with "
                 "`gdelphi calibrate`"
             )
-        return cls(level, combined, bar, choices, fitted=(days[0], days[-1]) if days else None)
+        return cls(level, combined, stack, choices, fitted=(days[0], days[-1]) if days else None)
 
 
 def combination_of(readings: Sequence[Forecaster]) -> Stack:
@@ -150,64 +156,55 @@ def fit_publisher(
     readings: Sequence[Forecaster],
     *,
     before: Sequence[date],
-    tuning: Sequence[date],
+    validation_b: Sequence[date],
     horizon: int = 1,
 ) -> Publisher:
-    """Fit on validation B (`tuning`); the stack also learns from the days before it."""
-    return fit_lessons(
+    """Fit on the days of validation B; the stack also learns from the days before it."""
+    return fit_examples(
         level,
         readings,
-        earlier=default_stack().lessons(history, before, horizon),
-        lessons=combination_of(readings).lessons(history, tuning, horizon),
-        days=(min([*before, *tuning]), max([*before, *tuning])),
+        earlier=default_stack().examples(history, before, horizon),
+        examples=combination_of(readings).examples(history, validation_b, horizon),
+        days=(min([*before, *validation_b]), max([*before, *validation_b])),
     )
 
 
-def fit_lessons(
+def fit_examples(
     level: Level,
     readings: Sequence[Forecaster],
     *,
     earlier: Sequence[StackExample],
-    lessons: Sequence[StackExample],
+    examples: Sequence[StackExample],
     days: tuple[date, date],
 ) -> Publisher:
-    """The same from lessons: of the stack before validation B, of the combination on it. `days` are
-    the first and the last that they were asked for."""
-    combination, bar = combination_of(readings), default_stack()
-    if len(lessons) < BLOCKS:
+    """The same from examples: of the stack before validation B, of the combination on it. `days`
+    are the first and the last that members were asked about."""
+    combination, plain_stack = combination_of(readings), default_stack()
+    if len(examples) < BLOCKS:
         raise ForecastError(
-            f"{len(lessons)} present days of validation B are too few to fit on: give it more by "
+            f"{len(examples)} present days of validation B are too few to fit on: give it more by "
             "split.validation_b or split.validation_b_until"
         )
-    plain = [_only(bar, combination, lesson) for lesson in lessons]
-    stack = bar.fit_lessons([*earlier, *plain])
-    blocks = list(_blocks(stack, lessons, plain, earlier))
-    choices = {target: _chosen(combination, blocks, target) for target in TARGETS}
+    plain = [_stack_columns(plain_stack, combination, example) for example in examples]
+    stack = plain_stack.fit_examples([*earlier, *plain])
+    blocks = list(_blocks(stack, examples, plain, earlier))
+    choices = {target: _choose_ridge(combination, blocks, target) for target in TARGETS}
     ridges = {target: choice.ridge for target, choice in choices.items()}
     return Publisher(
         level,
-        combination.fit_around(lessons, stack.coefficients(), ridges),
+        combination.fit_around(examples, stack.coefficients(), ridges),
         stack,
         choices,
         fitted=days,
     )
 
 
-def _only(bar: Stack, combination: Stack, lesson: StackExample) -> StackExample:
-    """A lesson of the combination with the columns of the stack alone."""
+def _stack_columns(stack: Stack, combination: Stack, example: StackExample) -> StackExample:
+    """An example of the combination with the columns of the stack alone."""
     names = combination.features()
-    columns = [names.index(name) for name in bar.features()]
-    return lesson._replace(
-        said={target: matrix[:, columns] for target, matrix in lesson.said.items()}
-    )
-
-
-def _chosen(combination: Stack, blocks: Sequence["_Block"], target: str) -> Choice:
-    others = _joined(_errors(each.stack, day, target) for each in blocks for day in each.plain)
-    found = [
-        _choose(_answered(combination, blocks, target, ridge), others, ridge) for ridge in RIDGES
-    ]
-    return min(found, key=lambda each: each.combined)
+    columns = [names.index(name) for name in stack.features()]
+    features = {target: matrix[:, columns] for target, matrix in example.features.items()}
+    return example._replace(features=features)
 
 
 class _Block(NamedTuple):
@@ -221,50 +218,48 @@ class _Block(NamedTuple):
 
 
 def _blocks(
-    bar: Stack,
-    lessons: Sequence[StackExample],
+    stack: Stack,
+    examples: Sequence[StackExample],
     plain: Sequence[StackExample],
     earlier: Sequence[StackExample],
 ) -> Iterator[_Block]:
-    """The blocks of validation B; `bar` is the stack that was fitted on all of it."""
-    edges = np.linspace(0, len(lessons), BLOCKS + 1).round().astype(int).tolist()
+    """The blocks of validation B; `stack` is the one that was fitted on all of it."""
+    edges = np.linspace(0, len(examples), BLOCKS + 1).round().astype(int).tolist()
     for first, last in pairwise(edges):
         without = [*earlier, *plain[:first], *plain[last:]]
-        stack = bar.fit_lessons(without, like=bar.coefficients())
-        rest = [*lessons[:first], *lessons[last:]]
-        yield _Block(lessons[first:last], plain[first:last], rest, stack)
+        fitted = stack.fit_examples(without, like=stack.coefficients())
+        rest = [*examples[:first], *examples[last:]]
+        yield _Block(examples[first:last], plain[first:last], rest, fitted)
 
 
-def _answered(
-    combination: Stack, blocks: Sequence[_Block], target: str, ridge: float | None
-) -> FloatArray:
-    """Errors on each block of a combination that was fitted on the others."""
-    fitted = [
-        combination.fit_around(each.rest, each.stack.coefficients(), {target: ridge})
-        for each in blocks
-    ]
-    return _joined(
-        _errors(found, day, target)
-        for found, each in zip(fitted, blocks, strict=True)
-        for day in each.own
+def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> Choice:
+    """The ridge with the lowest Brier score of the combination, by cross-validation over blocks,
+    and whether it beats the stack there."""
+    stack_errors = np.concatenate(
+        [_errors(block.stack, day, target) for block in blocks for day in block.plain]
     )
+    choices = []
+    for ridge in RIDGES:
+        errors = []
+        for block in blocks:
+            start = block.stack.coefficients()
+            fitted = combination.fit_around(block.rest, start, {target: ridge})
+            errors += [_errors(fitted, day, target) for day in block.own]
+        choices.append(_choice(np.concatenate(errors), stack_errors, ridge))
+    return min(choices, key=lambda choice: choice.combined)
 
 
-def _joined(errors: Iterable[FloatArray]) -> FloatArray:
-    return np.concatenate(list(errors))
-
-
-def _choose(errors: FloatArray, others: FloatArray, ridge: float | None) -> Choice:
-    known = ~(np.isnan(errors) | np.isnan(others))
+def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -> Choice:
+    known = ~(np.isnan(errors) | np.isnan(stack_errors))
     if not known.any():
         return Choice("stack", float("nan"), float("nan"), 0, ridge)
-    mine, bar = float(errors[known].mean()), float(others[known].mean())
-    better = ridge is not None and mine < bar
-    return Choice(COMBINED if better else "stack", mine, bar, int(known.sum()), ridge)
+    combined, stack = float(errors[known].mean()), float(stack_errors[known].mean())
+    better = ridge is not None and combined < stack
+    return Choice(COMBINED if better else "stack", combined, stack, int(known.sum()), ridge)
 
 
-def _errors(stack: Stack, lesson: StackExample, target: str) -> FloatArray:
-    return brier(stack.answer(lesson, target), lesson.came[target].ravel())
+def _errors(stack: Stack, example: StackExample, target: str) -> FloatArray:
+    return brier(stack.answer(example, target), example.outcomes[target].ravel())
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -278,11 +273,14 @@ class Levels(NamedTuple):
     full: Forecast
 
 
-def coherent(levels: Levels) -> Levels:
-    """The same with P(child occurs) <= P(parent occurs), and headline and surge <= occurs."""
-    root = _within(levels.root)
-    base = below(levels.base, root, "root")
-    return Levels(root, base, below(levels.full, base, "base"))
+def coherent(forecasts: Mapping[Level, Forecast]) -> dict[Level, Forecast]:
+    """Forecasts of levels from the root down, with P(child occurs) <= P(parent occurs), and
+    headline and surge <= occurs."""
+    made: dict[Level, Forecast] = {}
+    for level, forecast in forecasts.items():
+        above = LEVELS[LEVELS.index(level) - 1]
+        made[level] = below(forecast, made[above], above) if made else _within(forecast)
+    return made
 
 
 def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
@@ -297,16 +295,17 @@ def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
     return replace(made, **capped)
 
 
-def _within(said: Forecast) -> Forecast:
+def _within(forecast: Forecast) -> Forecast:
     """The nearest numbers with headline and surge no likelier than occurs.
 
     Where one is, it and occurs become their mean. That is the projection onto what is possible, and
     what came is possible: so the squared errors of the three can only fall in sum, where lowering
     the one or raising the other would trust one of them. Undefined stays undefined.
     """
-    rivals = np.fmax(said.headline, said.surge), np.fmin(said.headline, said.surge)
-    occurs = np.where(rivals[0] > said.occurs, (said.occurs + rivals[0]) / 2, said.occurs)
-    both = ~np.isnan(said.surge) & (rivals[1] > occurs)
-    occurs = np.where(both, (said.occurs + rivals[0] + rivals[1]) / 3, occurs)
-    headline, surge = (np.minimum(each, occurs) for each in (said.headline, said.surge))
-    return replace(said, occurs=occurs, headline=headline, surge=surge)
+    higher = np.fmax(forecast.headline, forecast.surge)
+    lower = np.fmin(forecast.headline, forecast.surge)
+    occurs = np.where(higher > forecast.occurs, (forecast.occurs + higher) / 2, forecast.occurs)
+    both = ~np.isnan(forecast.surge) & (lower > occurs)
+    occurs = np.where(both, (forecast.occurs + higher + lower) / 3, occurs)
+    headline, surge = (np.minimum(each, occurs) for each in (forecast.headline, forecast.surge))
+    return replace(forecast, occurs=occurs, headline=headline, surge=surge)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,13 +45,55 @@ Coefficients = Mapping[str, Mapping[str, float]]
 """target -> feature -> value, in the features' own units"""
 
 
+Answers = Mapping[str, Sequence[Forecast]]
+"""forecaster -> its forecasts, one for each stream"""
+
+
+@runtime_checkable
+class Combination(Protocol):
+    """A forecaster that is a function of what other forecasters say."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def members(self) -> Sequence[Forecaster]: ...
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]: ...
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        """Its forecasts, from those of its members."""
+
+
+def ask(
+    forecasters: Sequence[Forecaster], history: History, origin: date, horizon: int = 1
+) -> dict[str, list[Forecast]]:
+    """What forecasters say at an origin, and the members of those that are combinations.
+
+    Each is asked once, however many combinations it is a member of; a combination is computed from
+    the answers. Forecasters of one name are one forecaster.
+    """
+    answers: dict[str, list[Forecast]] = {}
+
+    def add(forecaster: Forecaster) -> None:
+        if forecaster.name in answers:
+            return
+        if isinstance(forecaster, Combination):
+            for member in forecaster.members:
+                add(member)
+            answers[forecaster.name] = forecaster.combine(history, answers)
+        else:
+            answers[forecaster.name] = forecaster.forecast(history, origin, horizon)
+
+    for forecaster in forecasters:
+        add(forecaster)
+    return answers
+
+
 class StackExample(NamedTuple):
-    """A day to learn from."""
+    """A day that a stack learns from: what its members said of it, and what came."""
 
     day: date
-    said: Mapping[str, FloatArray]
+    features: Mapping[str, FloatArray]
     """target -> the regression's rows, [stream * code, feature]"""
-    came: Mapping[str, FloatArray]
+    outcomes: Mapping[str, FloatArray]
     """target -> [stream, code]; NaN where undefined"""
 
 
@@ -69,66 +111,71 @@ class Stack:
         weekdays = (f"weekday {name}" for name in WEEKDAYS)
         return (*members, *weekdays, "log relative volume", "log usual volume")
 
+    # Fitting.
+
     def fit(self, history: History, days: Iterable[date], horizon: int = 1) -> "Stack":
         """The stack fitted on forecasts for these target days, less those that are not present."""
-        return self.fit_lessons(self.lessons(history, days, horizon))
+        return self.fit_examples(self.examples(history, days, horizon))
 
-    def lessons(
+    def examples(
         self, history: History, days: Iterable[date], horizon: int = 1
     ) -> list["StackExample"]:
         """What the members said of each of these target days that is present, and what came."""
-        found = []
+        examples = []
         for day in days:
             origin = day - timedelta(days=horizon)
-            came = outcomes(history, origin, horizon)
-            if not np.isnan(came["occurs"]).all():
-                said = self._matrices(history, origin, self._ask(history, origin, horizon))
-                found.append(StackExample(day, said, came))
-        return found
+            outcome = outcomes(history, origin, horizon)
+            if not np.isnan(outcome["occurs"]).all():
+                answers = ask(self.members, history, origin, horizon)
+                examples.append(StackExample(day, self._matrices(history, answers), outcome))
+        return examples
 
-    def fit_lessons(
-        self, lessons: Sequence["StackExample"], like: Coefficients | None = None
+    def fit_examples(
+        self, examples: Sequence["StackExample"], like: Coefficients | None = None
     ) -> "Stack":
-        """The stack fitted on lessons of its members; quicker with coefficients like its own."""
-        if not lessons:
+        """The stack fitted on examples of its members; quicker with coefficients like its own."""
+        if not examples:
             raise ForecastError(f"{self.name}: none of the days to fit on is present")
         fitted = {}
         for target in TARGETS:
-            guess = self._line(like[target]) if like else None
-            fitted[target] = self._regress(*_cells(lessons, target), guess)
+            guess = self._linear_model(like[target]) if like else None
+            matrix, answer = _known_cells(examples, target)
+            if len(np.unique(answer)) < 2:  # nothing to learn: the mean of the members' logits
+                values = np.zeros(len(self.features()))
+                values[: len(self.members)] = 1 / len(self.members)
+                fitted[target] = self._named(values, 0.0)
+            else:
+                nothing = LinearModel(np.zeros(matrix.shape[1]), 0.0)
+                line = regress_around(matrix, answer, nothing, ridge=RIDGE, guess=guess)
+                fitted[target] = self._named(*line)
         return replace(self, fitted=fitted)
 
     def fit_around(
         self,
-        lessons: Sequence["StackExample"],
+        examples: Sequence["StackExample"],
         start: Coefficients,
         ridges: Mapping[str, float | None],
     ) -> "Stack":
-        """The stack of the targets that a ridge is given for, fitted on lessons and held to
-        coefficients, without a ridge entirely; those that are not named there are 0."""
+        """The stack of the targets that a ridge is given for, fitted on examples and held to the
+        coefficients of the start, without a ridge entirely; those not named there are 0."""
         fitted = {}
         for target, ridge in ridges.items():
-            line = self._line(start[target])
+            line = self._linear_model(start[target])
             if ridge is not None:
-                line = regress_around(*_cells(lessons, target), line, ridge=ridge)
+                line = regress_around(*_known_cells(examples, target), line, ridge=ridge)
             fitted[target] = self._named(*line)
         return replace(self, fitted=fitted)
 
-    def answer(self, lesson: "StackExample", target: str) -> FloatArray:
-        """What the fitted stack says on a lesson's day, [stream * code]."""
-        return self._apply(self.coefficients()[target], lesson.said[target])
-
-    def coefficients(self) -> dict[str, dict[str, float]]:
-        """What was fitted: target -> feature -> value, the intercept among them."""
-        if self.fitted is None:
-            raise ForecastError(f"{self.name} is not fitted: use the stack that fit() returns")
-        return {target: dict(values) for target, values in self.fitted.items()}
+    # Forecasting.
 
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """Forecasts for each stream of the history."""
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        """The same from what its members said."""
         fitted = self.coefficients()
-        said = self._ask(history, origin, horizon)
-        matrices = self._matrices(history, origin, said)
+        matrices = self._matrices(history, answers)
         shape = (len(history.streams), len(history.codes))
         occurs, headline, surge = (
             self._apply(fitted[target], matrices[target]).reshape(shape) for target in TARGETS
@@ -136,28 +183,38 @@ class Stack:
         return [
             make_forecast(
                 Forecast(
-                    self.name, stream, origin, horizon, history.codes, occurs[number],
+                    self.name, stream, drawn.origin, drawn.horizon, history.codes, occurs[number],
                     headline[number], surge[number], drawn.share_samples, drawn.share_weights,
                 )
             )
             for number, (stream, drawn) in enumerate(
-                zip(history.streams, self._shares(history, said), strict=True)
+                zip(history.streams, self._recency(history, answers), strict=True)
             )
         ]  # fmt: skip
 
-    def contributions(
-        self, history: History, origin: date, horizon: int = 1
-    ) -> dict[str, FloatArray]:
+    def answer(self, example: "StackExample", target: str) -> FloatArray:
+        """What the fitted stack says on an example's day, [stream * code]."""
+        return self._apply(self.coefficients()[target], example.features[target])
+
+    def contributions(self, history: History, answers: Answers) -> dict[str, FloatArray]:
         """What each feature adds to the logit of each cell, target -> [stream, code, feature]; the
         intercept is the rest."""
         fitted = self.coefficients()
-        matrices = self._matrices(history, origin, self._ask(history, origin, horizon))
+        matrices = self._matrices(history, answers)
         shape = (len(history.streams), len(history.codes), -1)
         values = {
             target: np.array([fitted[target][name] for name in self.features()])
             for target in TARGETS
         }
         return {target: (matrices[target] * values[target]).reshape(shape) for target in TARGETS}
+
+    # Coefficients.
+
+    def coefficients(self) -> dict[str, dict[str, float]]:
+        """What was fitted: target -> feature -> value, the intercept among them."""
+        if self.fitted is None:
+            raise ForecastError(f"{self.name} is not fitted: use the stack that fit() returns")
+        return {target: dict(values) for target, values in self.fitted.items()}
 
     def save(self, path: Path) -> None:
         """Write the coefficients as JSON."""
@@ -182,50 +239,33 @@ class Stack:
                 raise ForecastError(f"{path} has other features for {target}: fit it again")
         return stack
 
-    # --- inside ---
-
-    def _ask(self, history: History, origin: date, horizon: int) -> list[list[Forecast]]:
-        return [member.forecast(history, origin, horizon) for member in self.members]
-
-    def _shares(self, history: History, said: list[list[Forecast]]) -> list[Forecast]:
-        """The recency bootstrap's forecasts, whether or not it is a member."""
-        for member, forecasts in zip(self.members, said, strict=True):
+    def _recency(self, history: History, answers: Answers) -> Sequence[Forecast]:
+        """The recency bootstrap's forecasts, whose shares the stack hands on; it is asked if it is
+        no member."""
+        for member in self.members:
             if isinstance(member, RecencyBootstrap):
-                return forecasts
-        origin, horizon = said[0][0].origin, said[0][0].horizon
-        return RecencyBootstrap().forecast(history, origin, horizon)
+                return answers[member.name]
+        first = answers[self.members[0].name][0]
+        return RecencyBootstrap().forecast(history, first.origin, first.horizon)
 
-    def _matrices(
-        self, history: History, origin: date, said: list[list[Forecast]]
-    ) -> dict[str, FloatArray]:
+    def _matrices(self, history: History, answers: Answers) -> dict[str, FloatArray]:
         """The regression's rows for each target, [stream * code, feature]."""
-        target_day = said[0][0].target_day
-        volume = np.repeat(_volume_features(history, origin), len(history.codes), axis=0)
+        first = answers[self.members[0].name][0]
+        volume = np.repeat(_volume_features(history, first.origin), len(history.codes), axis=0)
         weekday = np.zeros((len(volume), len(WEEKDAYS)))
-        weekday[:, target_day.weekday()] = 1.0
+        weekday[:, first.target_day.weekday()] = 1.0
         matrices = {}
         for target in TARGETS:
             logits = [
-                logit(np.concatenate([forecast.probability(target) for forecast in forecasts]))
-                for forecasts in said
+                logit(np.concatenate([one.probability(target) for one in answers[member.name]]))
+                for member in self.members
             ]
             matrices[target] = np.column_stack([*logits, weekday, volume])
         return matrices
 
-    def _line(self, coefficients: Mapping[str, float]) -> LinearModel:
+    def _linear_model(self, coefficients: Mapping[str, float]) -> LinearModel:
         values = np.array([coefficients.get(name, 0.0) for name in self.features()])
         return LinearModel(values, coefficients[INTERCEPT])
-
-    def _regress(
-        self, matrix: FloatArray, answer: FloatArray, guess: LinearModel | None
-    ) -> dict[str, float]:
-        if len(np.unique(answer)) < 2:
-            members = len(self.members)
-            values = np.zeros(len(self.features()))
-            values[:members] = 1 / members
-            return self._named(values, 0.0)
-        nothing = LinearModel(np.zeros(matrix.shape[1]), 0.0)
-        return self._named(*regress_around(matrix, answer, nothing, ridge=RIDGE, guess=guess))
 
     def _named(self, values: FloatArray, intercept: float) -> dict[str, float]:
         named = dict(zip(self.features(), values.tolist(), strict=True))
@@ -237,10 +277,10 @@ class Stack:
         return expit((matrix * values).sum(axis=1) + fitted[INTERCEPT])
 
 
-def _cells(lessons: Sequence[StackExample], target: str) -> tuple[FloatArray, FloatArray]:
-    """Rows of the regression and what came, without those that are undefined."""
-    matrix = np.concatenate([lesson.said[target] for lesson in lessons])
-    answer = np.concatenate([lesson.came[target].ravel() for lesson in lessons])
+def _known_cells(examples: Sequence[StackExample], target: str) -> tuple[FloatArray, FloatArray]:
+    """Rows of the regression and their outcomes, without those that are undefined."""
+    matrix = np.concatenate([example.features[target] for example in examples])
+    answer = np.concatenate([example.outcomes[target].ravel() for example in examples])
     known = ~(np.isnan(answer) | np.isnan(matrix).any(axis=1))
     return matrix[known], answer[known]
 

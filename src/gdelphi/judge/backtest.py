@@ -9,7 +9,6 @@ other and shared among processes; each writes its own files, so a run can be kil
 goes on. Nothing of what is written depends on how many processes there were.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ import torch
 
 from gdelphi import __version__
 from gdelphi.common.errors import JudgeError
+from gdelphi.common.files import DIGEST_LENGTH, file_digest, text_digest, weights_digest
 from gdelphi.common.progress import SILENT
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import PARTS
@@ -56,7 +56,7 @@ class BacktestRequest:
     """last target day; None: the last that is known"""
     every: int = 1
     """days from one target day to the next"""
-    asked: BacktestOptions = field(default_factory=BacktestOptions)
+    options: BacktestOptions = field(default_factory=BacktestOptions)
     allow_fitted: bool = False
     processes: int | None = None
     refit: int | None = None
@@ -70,7 +70,7 @@ class BacktestProgress(Protocol):
 
     def day_done(self, done: int, total: int) -> None: ...
 
-    def lesson_done(self, done: int, total: int) -> None: ...
+    def example_done(self, done: int, total: int) -> None: ...
 
 
 def backtest(
@@ -81,18 +81,18 @@ def backtest(
     folder = BacktestFolder(request.out)
     with folder.alone(), _one_thread():
         progress.step("loading the model")
-        desk = _desk(settings, request)
-        _calibrate(desk, request, progress)
-        days = days_to_judge(desk, request)
-        schedule = _schedule(desk, request)
-        bench = BacktestDay(desk.settings, desk, request.asked, schedule)
-        folder.begin(_origin(desk, bench, request), _about(desk))
+        predictor = _open(settings, request)
+        _calibrate(predictor, request, progress)
+        days = days_to_judge(predictor, request)
+        schedule = _schedule(predictor, request)
+        judge = BacktestDay(predictor.settings, predictor, request.options, schedule)
+        folder.begin(_origin(predictor, judge, request), _about(predictor))
         if not folder.has_cells:
-            folder.write_cells(_cells(desk, request.asked))
+            folder.write_cells(_cells(predictor, request.options))
         missing = [day for day in days if not folder.done(day)]
-        work = _Work(settings, request, schedule, bench)
+        work = _Work(settings, request, schedule, judge)
         if schedule is not None:
-            _refit(desk, schedule, missing, work, progress)
+            _refit(predictor, schedule, missing, work, progress)
         done = len(days) - len(missing)
         progress.day_done(done, len(days))
         for _ in share(work, missing, portion=1, processes=request.processes):
@@ -111,43 +111,45 @@ def summarise_folder(out: Path) -> dict[str, Any]:
 
 
 class _Work:
-    """What a process does with a day. The bench stays behind when this is sent to another one."""
+    """What a process does with a day. The judge stays behind when this is sent to another one."""
 
     def __init__(
         self,
         settings: Settings,
         request: BacktestRequest,
         schedule: RefitSchedule | None,
-        bench: BacktestDay | None = None,
+        judge: BacktestDay | None = None,
     ) -> None:
         self.settings, self.request, self.schedule = settings, request, schedule
-        self._bench = bench
+        self._judge = judge
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bench": None}
+        return {**self.__dict__, "_judge": None}
 
     @property
-    def bench(self) -> BacktestDay:
-        if self._bench is None:
+    def judge(self) -> BacktestDay:
+        if self._judge is None:
             torch.set_num_threads(1)
-            desk = _desk(self.settings, self.request)
-            self._bench = BacktestDay(desk.settings, desk, self.request.asked, self.schedule)
-        return self._bench
+            predictor = _open(self.settings, self.request)
+            self._judge = BacktestDay(
+                predictor.settings, predictor, self.request.options, self.schedule
+            )
+        return self._judge
 
     def do(self, day: date) -> date:
-        BacktestFolder(self.request.out).write_day(day, self.bench.day(day))
+        BacktestFolder(self.request.out).write_day(day, self.judge.day(day))
         return day
 
 
 @dataclass(frozen=True)
-class _Lessons:
+class _Examples:
     """What a process does with a day that is learned from."""
 
     work: _Work
     level: Level
 
     def do(self, day: date) -> StackExample | None:
-        return self.work.bench.desk.lesson(self.level, day)
+        return self.work.judge.predictor.example(self.level, day)
 
 
 @contextmanager
@@ -161,29 +163,29 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _desk(settings: Settings, request: BacktestRequest) -> Predictor:
-    asked = request.asked
+def _open(settings: Settings, request: BacktestRequest) -> Predictor:
+    options = request.options
     return Predictor(
-        settings, request.model, number=asked.futures, seed=asked.seed, text=asked.text_model
+        settings, request.model, number=options.futures, seed=options.seed, text=options.text_model
     )
 
 
-def _calibrate(desk: Predictor, request: BacktestRequest, progress: BacktestProgress) -> None:
+def _calibrate(predictor: Predictor, request: BacktestRequest, progress: BacktestProgress) -> None:
     """Fit what is published at the levels that are needed, where that has not been done."""
-    for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
-        if not desk.path(level).exists():
+    for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
+        if not predictor.path(level).exists():
             progress.step(f"fitting what is published at level {level}")
-            desk.calibrate(level)
+            predictor.calibrate(level)
 
 
-def _schedule(desk: Predictor, request: BacktestRequest) -> RefitSchedule | None:
+def _schedule(predictor: Predictor, request: BacktestRequest) -> RefitSchedule | None:
     if request.refit is None:
         return None
-    return RefitSchedule(request.out / "refits", first_allowed(desk, request), request.refit)
+    return RefitSchedule(request.out / "refits", first_allowed(predictor, request), request.refit)
 
 
 def _refit(
-    desk: Predictor,
+    predictor: Predictor,
     schedule: RefitSchedule,
     days: Sequence[date],
     work: _Work,
@@ -193,63 +195,67 @@ def _refit(
 
     def ask(level: Level, wanted: Sequence[date]) -> Iterator[StackExample | None]:
         progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
-        asked = share(_Lessons(work, level), wanted, portion=1, processes=work.request.processes)
-        for number, lesson in enumerate(asked):
-            progress.lesson_done(number + 1, len(wanted))
-            yield lesson
+        examples = share(
+            _Examples(work, level), wanted, portion=1, processes=work.request.processes
+        )
+        for number, example in enumerate(examples):
+            progress.example_done(number + 1, len(wanted))
+            yield example
 
     schedule.folder.mkdir(parents=True, exist_ok=True)
-    levels = LEVELS[: LEVELS.index(work.request.asked.level) + 1]
-    refit(desk, schedule, levels=levels, judged=days, known=_known_days(desk), ask=ask)
+    levels = LEVELS[: LEVELS.index(work.request.options.level) + 1]
+    refit(predictor, schedule, levels=levels, judged=days, known=_known_days(predictor), ask=ask)
 
 
 # --- days -----------------------------------------------------------------------------------------
 
 
-def days_to_judge(desk: Predictor, request: BacktestRequest) -> list[date]:
+def days_to_judge(predictor: Predictor, request: BacktestRequest) -> list[date]:
     """The target days of a request: known ones, with enough days before them."""
     if request.every < 1:
         raise JudgeError(f"every {request.every} days: it is a number from 1 on")
-    allowed = first_allowed(desk, request)
+    allowed = first_allowed(predictor, request)
     since = request.since or allowed
     if since < allowed and not request.allow_fitted:
         raise JudgeError(
             f"{since} and later days took part in fitting: the first day that may be judged is "
             f"{allowed}. Take --from {allowed}, or --allow-fitted for a result that is labelled so"
         )
-    until = request.until or desk.sampler.last_day
-    known = [day for day in _known_days(desk) if since <= day <= until]
+    until = request.until or predictor.sampler.last_day
+    known = [day for day in _known_days(predictor) if since <= day <= until]
     days = known[:: request.every]
     if not days:
         raise JudgeError(
-            f"no known day between {since} and {until}: measures reach to {desk.sampler.last_day}"
+            f"no known day between {since} and {until}: measures reach to {predictor.sampler.last_day}"
         )
     return days
 
 
-def _known_days(desk: Predictor) -> list[date]:
+def _known_days(predictor: Predictor) -> list[date]:
     """Present days with a whole context before them, whatever part of the split they are in."""
-    first = desk.settings.sequences.context_days
-    present = np.flatnonzero(desk.pack.present)
-    return [desk.sequences.day(int(number)) for number in present if number >= first]
+    first = predictor.settings.sequences.context_days
+    present = np.flatnonzero(predictor.pack.present)
+    return [predictor.sequences.day(int(number)) for number in present if number >= first]
 
 
-def first_allowed(desk: Predictor, request: BacktestRequest) -> date:
+def first_allowed(predictor: Predictor, request: BacktestRequest) -> date:
     """The first target day after all that anything was fitted on."""
-    ends = [date.fromisoformat(days[-1]) for days in fitted_days(desk, request).values() if days]
-    return max(desk.sequences.splits.test[0], max(ends) + timedelta(days=1))
+    ends = [
+        date.fromisoformat(days[-1]) for days in fitted_days(predictor, request).values() if days
+    ]
+    return max(predictor.sequences.splits.test[0], max(ends) + timedelta(days=1))
 
 
-def fitted_days(desk: Predictor, request: BacktestRequest) -> dict[str, list[str]]:
+def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, list[str]]:
     """First and last day of what was fitted on days: by the model's records, and by the split."""
-    recorded = desk.training["origin"].get("split", {})
+    recorded = predictor.training["origin"].get("split", {})
     found = {part: list(days) for part, days in recorded.items()}
-    if desk.text:
-        found |= {f"text {part}": list(days) for part, days in desk.text.model.fitted.items()}
+    if predictor.text:
+        found |= {f"text {part}": list(days) for part, days in predictor.text.model.fitted.items()}
     for part in PARTS[:-1]:
-        found.setdefault(part, [day.isoformat() for day in desk.sequences.splits.days(part)])
-    for level in LEVELS[: LEVELS.index(request.asked.level) + 1]:
-        fitted = desk.publisher(level).fitted
+        found.setdefault(part, [day.isoformat() for day in predictor.sequences.splits.days(part)])
+    for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
+        fitted = predictor.publisher(level).fitted
         found[f"published {level}"] = [day.isoformat() for day in fitted or ()]
     return found
 
@@ -257,63 +263,62 @@ def fitted_days(desk: Predictor, request: BacktestRequest) -> dict[str, list[str
 # --- what is judged -------------------------------------------------------------------------------
 
 
-def _origin(desk: Predictor, bench: BacktestDay, request: BacktestRequest) -> dict[str, Any]:
+def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) -> dict[str, Any]:
     """What makes one backtest another; the days are not among it."""
-    asked = request.asked
-    files = [desk.path(level).name for level in LEVELS[: LEVELS.index(asked.level) + 1]]
-    facts = desk.pack.facts
+    options = request.options
+    files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]
+    facts = predictor.pack.facts
     return {
         "format": FORMAT,
-        "model": {name: _digest(desk.folder / name) for name in ("model.safetensors", *files)},
+        "model": {
+            name: file_digest(predictor.folder / name)[:DIGEST_LENGTH]
+            for name in ("model.safetensors", *files)
+        },
         "data": facts.data,
         "space": facts.space,
         "streams": list(facts.streams),
         "asked": {
-            **_asked(asked),
-            "forecasters": list(bench.names),
-            "world": None if asked.world is None else _digest_of_world(asked.world),
+            **_plain_options(options),
+            "forecasters": list(judge.names),
+            "world": None if options.world is None else _digest_of_world(options.world),
             **({} if request.refit is None else {"refit": request.refit}),
         },
-        "fitted": fitted_days(desk, request),
-        "first_allowed": first_allowed(desk, request).isoformat(),
+        "fitted": fitted_days(predictor, request),
+        "first_allowed": first_allowed(predictor, request).isoformat(),
     }
 
 
-def _asked(asked: BacktestOptions) -> dict[str, Any]:
+def _plain_options(options: BacktestOptions) -> dict[str, Any]:
     """As it is written down; a text forecaster by its weights, and only if there is one."""
-    said = asdict(asked)
-    folder = said.pop("text_model")
-    return said if folder is None else {**said, "text_model": _digest(folder / "model.safetensors")}
+    plain = asdict(options)
+    folder = plain.pop("text_model")
+    return plain if folder is None else {**plain, "text_model": weights_digest(folder)}
 
 
-def _about(desk: Predictor) -> dict[str, Any]:
+def _about(predictor: Predictor) -> dict[str, Any]:
     """What may differ from run to run of the same backtest."""
     return {
         "gdelphi": __version__,
-        "model": str(desk.folder),
-        "store": str(desk.settings.store),
+        "model": str(predictor.folder),
+        "store": str(predictor.settings.store),
     }
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _digest_of_world(folder: Path) -> str:
     files = sorted(path for path in (folder / "truth").rglob("*") if path.is_file())
     if not files:
         raise JudgeError(f"{folder} has no truth/: give the archive of a simulated world")
-    return hashlib.sha256("".join(map(_digest, files)).encode()).hexdigest()[:16]
+    return text_digest("".join(file_digest(path)[:DIGEST_LENGTH] for path in files))
 
 
-def _cells(desk: Predictor, asked: BacktestOptions) -> pa.Table:
+def _cells(predictor: Predictor, options: BacktestOptions) -> pa.Table:
     """Training rates of all cells: they tell which are active."""
-    days = desk.target_days("train")
-    if asked.level != "root":
+    days = predictor.target_days("train")
+    if options.level != "root":
         days = days[-RATE_DAYS:]
     if not days:
         raise JudgeError("no training day has a whole context before it: see split.*")
-    history = desk.history(asked.level, days[0] - timedelta(days=RATE_DAYS))
+    history = predictor.history(options.level, days[0] - timedelta(days=RATE_DAYS))
     rates: Mapping[str, Any] = training_rates(history, days)
     values = np.stack([rates[target] for target in TARGETS], axis=-1).ravel()
     columns = cell_columns(history.streams, history.codes)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.common.errors import JudgeError
-from gdelphi.common.files import alone
+from gdelphi.common.files import alone, atomic_write, write_text_atomically
 
 KINDS: Final = ("probabilities", "shares", "futures")
 
@@ -64,7 +64,7 @@ class BacktestFolder:
                 )
         elif any(self.path(kind, date.min).parent.exists() for kind in KINDS):
             raise JudgeError(f"{self.folder} has scores but no run.json: take another --out")
-        write_text(self._run, as_json({"origin": wanted, "about": about}))
+        write_text_atomically(self._run, as_json({"origin": wanted, "about": about}))
 
     def run(self) -> dict[str, Any]:
         """What run.json says."""
@@ -122,7 +122,7 @@ class BacktestFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
         path = self.folder / "summary.json"
-        write_text(path, as_json(summary))
+        write_text_atomically(path, as_json(summary))
         return path
 
 
@@ -136,10 +136,8 @@ def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as
 
 def write_table(table: pa.Table, path: Path) -> None:
     """A Parquet file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
-    beside.replace(path)
+    with atomic_write(path) as part:
+        pq.write_table(table, part, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: Path) -> pa.Table:
@@ -153,12 +151,13 @@ def read_table(path: Path) -> pa.Table:
         ) from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """A text file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+def read_columns(path: Path) -> list[str]:
+    """The names of its columns; none of a file that cannot be read."""
+    try:
+        names: list[str] = pq.read_schema(path).names
+    except (OSError, pa.ArrowException):
+        return []
+    return names
 
 
 def as_json(content: Mapping[str, Any]) -> str:

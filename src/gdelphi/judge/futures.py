@@ -7,7 +7,7 @@ Ensembles of a stream's next day, each of K members, are scored against its own 
     drawn         the same past days, not moved: what transport adds is the difference
     recency       past days drawn by the recency kernel, where attention begins untrained
     climatology   past days of the last year, all alike
-    text          what the text forecaster writes, where the desk has one
+    text          what the text forecaster writes, where the predictor has one
 
 The energy score over sliced W2 is proper; all have its fair form, because their members are draws.
 The mean Sinkhorn distance is for information: a forecaster that says the same day K times may win
@@ -133,24 +133,28 @@ class _Ensemble:
 
 
 class FutureJudge:
-    """Scores the futures of a desk's streams."""
+    """Scores the futures of a predictor's streams."""
 
-    def __init__(self, desk: Predictor, *, text: bool, seed: int = 0) -> None:
-        self._desk, self._pack = desk, desk.pack
+    def __init__(self, predictor: Predictor, *, text: bool, seed: int = 0) -> None:
+        self._predictor, self._pack = predictor, predictor.pack
         self._text, self._seed = text, seed
-        self._day_text = lru_cache(2**15)(partial(text_of_day, desk.pack))
-        starts = desk.pack.atom_columns()[2]
-        each = desk.pack.facts.variants + 1
-        sizes = np.diff(starts)[::each].reshape(desk.pack.shape)
+        self._day_text = lru_cache(2**15)(partial(text_of_day, predictor.pack))
+        starts = predictor.pack.atom_columns()[2]
+        each = predictor.pack.facts.variants + 1
+        sizes = np.diff(starts)[::each].reshape(predictor.pack.shape)
         self._has_atoms = sizes > 0  # [day, stream]
-        self._points = Points(desk.space, open_cache(desk.settings)) if desk.text else None
+        self._points = (
+            Points(predictor.space, open_cache(predictor.settings)) if predictor.text else None
+        )
 
     def day(self, origin: date, futures: Sequence[StreamFutures]) -> list[FutureScore]:
         """Scores of all streams whose next day has atoms, given their futures."""
-        end = self._desk.sampler.position(origin)
+        end = self._predictor.sampler.position(origin)
         came = end + 1
         kernel = self._recency(origin)
-        written = self._desk.text.model.at(origin) if self._desk.text else [None] * len(futures)
+        written = (
+            self._predictor.text.model.at(origin) if self._predictor.text else [None] * len(futures)
+        )
         found: list[FutureScore] = []
         for place, future in enumerate(futures):
             if came < self._pack.facts.days and self._has_atoms[came, place]:
@@ -159,8 +163,8 @@ class FutureJudge:
 
     def _recency(self, origin: date) -> FloatArray:
         """The recency kernel over the pack's days up to the origin, [day]; 0 on missing days."""
-        past = past_of(self._desk.history("root"), origin)
-        kernel = np.zeros(self._desk.sampler.position(origin) + 1)
+        past = past_of(self._predictor.history("root"), origin)
+        kernel = np.zeros(self._predictor.sampler.position(origin) + 1)
         kernel[past.ordinals - self._pack.first_day.toordinal()] = RecencyBootstrap().kernel(past)
         return kernel
 
@@ -172,10 +176,10 @@ class FutureJudge:
         kernel: FloatArray,
         written: StreamTexts | None = None,
     ) -> list[FutureScore]:
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         past = self._drawn_days(place, end, futures, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
-        texts_as_days = self._placed(written, stream)
+        texts_as_days = self._placed(written)
         measures = _batch(
             [self._pack.atoms(end + 1, place)],
             *_moved(futures),
@@ -219,17 +223,17 @@ class FutureJudge:
 
     def _random(self, place: int, end: int, purpose: int) -> np.random.Generator:
         """A function of stream and day: the same whatever else is asked."""
-        stream = zlib.crc32(self._desk.streams[place].encode())
+        stream = zlib.crc32(self._predictor.streams[place].encode())
         day = (self._pack.first_day + timedelta(days=end)).toordinal()
         return np.random.default_rng([self._seed, stream, day, 11, purpose])
 
     # Words.
 
-    def _placed(self, written: StreamTexts | None, stream: str) -> list[Measure]:
+    def _placed(self, written: StreamTexts | None) -> list[Measure]:
         """Texts that name anything, as measures."""
         if written is None or self._points is None:
             return []
-        return [measure_of(self._points, text, stream) for text in written.texts if text.phrases]
+        return [measure_of(self._points, text) for text in written.texts if text.phrases]
 
     def _written(self, written: StreamTexts, came: WeightedText, stream: str) -> dict[str, Rouge]:
         """Of texts as they were written, and of the one of the likeliest words."""
@@ -242,7 +246,7 @@ class FutureJudge:
 
     def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
         came = self._day_text(end + 1, place)
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         said = in_words(futures.called, stream)
         members, weights = [], []
         for number, masses in enumerate(futures.weights[:TEXTS]):
@@ -251,7 +255,7 @@ class FutureJudge:
                 names = [said[phrase] for phrase in futures.calls[number][kept]]
                 members.append(WeightedText(names, normalised(masses[kept])))
                 weights.append(futures.tilted.weights[number])
-        brief = brief_of(futures, self._desk.settings.measures)
+        brief = brief_of(futures, self._predictor.settings.measures)
         shown = text_of_brief(brief, stream)
         given = np.array(weights)
         return {

@@ -25,7 +25,7 @@ from gdelphi.forecast.publisher import Publisher
 from gdelphi.forecast.stack import StackExample
 
 Ask = Callable[[Level, Sequence[date]], Iterator[StackExample | None]]
-"""the lesson of each day at a level, none for a day without outcomes"""
+"""the example of each day at a level, none for a day without outcomes"""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class RefitSchedule:
         """Where the fit that a period begins with is kept."""
         return self.folder / f"{level}-{start.isoformat()}.json"
 
-    def publisher(self, desk: Predictor, level: Level, day: date) -> Publisher:
+    def publisher(self, predictor: Predictor, level: Level, day: date) -> Publisher:
         """What is published about a target day."""
         start = self.start(day)
-        return desk.publisher(level, path=None if start is None else self.path(level, start))
+        return predictor.publisher(level, path=None if start is None else self.path(level, start))
 
 
 def refit(
-    desk: Predictor,
+    predictor: Predictor,
     schedule: RefitSchedule,
     *,
     levels: Sequence[Level],
@@ -73,11 +73,15 @@ def refit(
         if not missing:
             continue
         wanted = {
-            start: desk.calibration_days(level, until=start, known=known) for start in missing
+            start: predictor.calibration_days(level, until=start, known=known) for start in missing
         }
-        days = sorted({day for each in wanted.values() for day in each.tuning})
-        earlier = desk.earlier_lessons(level, wanted[missing[0]].before)
-        lessons = dict(zip(days, ask(level, days), strict=True))
+        days = sorted({day for fit_days in wanted.values() for day in fit_days.validation_b})
+        earlier = predictor.stack_examples(level, wanted[missing[0]].before)
+        examples = dict(zip(days, ask(level, days), strict=True))
         for start in missing:
-            own = [lesson for day in wanted[start].tuning if (lesson := lessons[day]) is not None]
-            desk.fit(level, wanted[start], earlier, own, schedule.path(level, start))
+            own = [
+                example
+                for day in wanted[start].validation_b
+                if (example := examples[day]) is not None
+            ]
+            predictor.fit(level, wanted[start], earlier, own, schedule.path(level, start))

@@ -5,6 +5,11 @@ them, one file for each forecast, `scores/ORIGIN/ID.parquet` in the folder of fo
 is there is done, so scoring again does only what is new. Not chosen: one growing table, which would
 be written anew every day.
 
+The file has the columns of a day of a backtest: stream, code, target, the outcome, and the
+probability that each forecaster gave; and the level, of which a forecast has three. Scores follow
+from these, so nothing has to be recovered from a Brier score. A file without probabilities, as
+earlier versions wrote them, is made again.
+
 A day is held against the forecast when it is complete. A surge is told by the days before the
 origin as the store has them now.
 """
@@ -25,7 +30,7 @@ from gdelphi.forecast.archive import ForecastStore, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.tables import OF_FUTURES
-from gdelphi.judge.files import read_table, write_table
+from gdelphi.judge.files import read_columns, read_table, write_table
 from gdelphi.judge.files import scores_path as scores_path
 from gdelphi.measures.profiles import (
     SURGE_DAYS,
@@ -35,7 +40,6 @@ from gdelphi.measures.profiles import (
 from gdelphi.scores.probabilities import (
     Skill,
     brier,
-    log_score,
     skill,
 )
 
@@ -85,7 +89,7 @@ def score_forecasts(
     new, known, waiting = [], 0, 0
     for manifest in manifests:
         path = scores_path(folder, manifest.recipe.origin, manifest.id)
-        if path.exists():
+        if _has_probabilities(path):
             known += 1
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
             waiting += 1
@@ -103,37 +107,40 @@ def score_forecasts(
     return ForecastsScored(folder, new, known, waiting, hindsight, list(_standings(kept)))
 
 
+def _has_probabilities(path: Path) -> bool:
+    """Whether a forecast has been scored, in today's format."""
+    return path.exists() and PUBLISHED in read_columns(path)
+
+
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:
-    """Outcome, Brier and log score of each cell and forecaster; null where there is no outcome."""
+    """The outcome of each cell, and the probability that each forecaster gave; NaN where there is
+    no outcome, or where the target is not defined."""
     table = stored.table("probabilities")
     recipe = stored.manifest.recipe
-    came = _outcomes(settings, recipe.streams, recipe.origin, recipe.horizon)
+    outcome_of = _outcomes(settings, recipe.streams, recipe.origin, recipe.horizon)
     keys = zip(*(table[name].to_pylist() for name in KEYS), strict=True)
-    outcome = np.array([came[key] for key in keys])
     columns = {name: table[name] for name in KEYS}
-    columns["outcome"] = pa.array(outcome, from_pandas=True)
+    columns["outcome"] = pa.array([outcome_of[key] for key in keys])
     for name in table.column_names:
         if name not in NOT_FORECASTERS:
-            said = table[name].to_numpy()
-            columns[f"{name} brier"] = pa.array(brier(said, outcome), from_pandas=True)
-            columns[f"{name} log"] = pa.array(log_score(said, outcome), from_pandas=True)
+            columns[name] = pa.array(table[name].to_numpy().astype(np.float64))
     return pa.table(columns)
 
 
 def _outcomes(
     settings: Settings, streams: Sequence[str], origin: date, horizon: int
 ) -> dict[tuple[str, str, str, str], float]:
-    """What came, by stream, level, code and target."""
-    found: dict[tuple[str, str, str, str], float] = {}
+    """Outcomes by stream, level, code and target."""
+    outcome_of: dict[tuple[str, str, str, str], float] = {}
     since, until = origin - timedelta(days=LOOK_BACK), origin + timedelta(days=horizon)
     for level in LEVELS:
         history = read_profiles(settings, level, streams, since=since, until=until)
-        came = outcomes(history, origin, horizon)
+        outcome = outcomes(history, origin, horizon)
         for target in TARGETS:
             for place, stream in enumerate(streams):
                 for number, code in enumerate(history.codes):
-                    found[stream, level, code, target] = float(came[target][place, number])
-    return found
+                    outcome_of[stream, level, code, target] = float(outcome[target][place, number])
+    return outcome_of
 
 
 def _standings(paths: Mapping[tuple[date, str], Path]) -> Iterator[ForecasterScore]:
@@ -143,28 +150,28 @@ def _standings(paths: Mapping[tuple[date, str], Path]) -> Iterator[ForecasterSco
     tables = [read_table(paths[key]) for key in sorted(paths)]
     for level in LEVELS:
         for target in TARGETS:
-            mine, bar = (
-                [_column(table, f"{name} brier", level, target) for table in tables]
-                for name in (PUBLISHED, REFERENCE)
-            )
-            size = max(len(each) for each in mine)
-            score, reference = (np.stack([_padded(x, size) for x in each]) for each in (mine, bar))
-            cells = ~(np.isnan(score) | np.isnan(reference))
-            if cells.any():
+            cells = [_cells(table, level, target) for table in tables]
+            size = max(cell.shape[1] for cell in cells)
+            outcome, published, stack = np.stack([_padded(cell, size) for cell in cells], axis=1)
+            score, reference = brier(published, outcome), brier(stack, outcome)
+            known = ~(np.isnan(score) | np.isnan(reference))
+            if known.any():
                 yield ForecasterScore(
-                    level, target, len({day for day, _ in paths}), int(cells.sum()),
-                    float(score[cells].mean()), float(reference[cells].mean()),
+                    level, target, len({day for day, _ in paths}), int(known.sum()),
+                    float(score[known].mean()), float(reference[known].mean()),
                     skill(score, reference),
                 )  # fmt: skip
 
 
-def _column(table: Any, name: str, level: str, target: str) -> FloatArray:
+def _cells(table: Any, level: str, target: str) -> FloatArray:
+    """Outcome, published probability and the stack's, [3, cell]."""
     levels, targets = (np.array(table[key].to_pylist()) for key in ("level", "target"))
-    values: FloatArray = table[name].to_numpy()[(levels == level) & (targets == target)]
-    return values
+    chosen = (levels == level) & (targets == target)
+    names = ("outcome", PUBLISHED, REFERENCE)
+    return np.stack([table[name].to_numpy()[chosen] for name in names])
 
 
-def _padded(values: FloatArray, size: int) -> FloatArray:
-    found = np.full(size, np.nan)
-    found[: len(values)] = values
-    return found
+def _padded(cells: FloatArray, size: int) -> FloatArray:
+    padded = np.full((len(cells), size), np.nan)
+    padded[:, : cells.shape[1]] = cells
+    return padded

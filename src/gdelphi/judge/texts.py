@@ -93,30 +93,35 @@ class TextScore(NamedTuple):
 
 
 class TextJudge:
-    """Scores the texts of a desk's streams."""
+    """Scores the texts of a predictor's streams."""
 
     def __init__(
-        self, desk: Predictor, oracle: Forecaster | None = None, *, texts: int = 10, seed: int = 0
+        self,
+        predictor: Predictor,
+        oracle: Forecaster | None = None,
+        *,
+        texts: int = 10,
+        seed: int = 0,
     ) -> None:
-        self._desk, self._oracle, self._most, self._seed = desk, oracle, texts, seed
-        self._pack = desk.pack
-        self._points = Points(desk.space, open_cache(desk.settings))
+        self._predictor, self._oracle, self._most, self._seed = predictor, oracle, texts, seed
+        self._pack = predictor.pack
+        self._points = Points(predictor.space, open_cache(predictor.settings))
 
     def day(self, day: date) -> list[TextScore]:
         """Scores of all speakers about a target day, for the streams that have a text on it."""
         origin = day - timedelta(days=1)
-        end = self._desk.sampler.position(origin)
-        roots = self._desk.known_at("root", origin)
-        published = self._desk.publisher("root").forecast(roots, origin)
-        sampled = self._desk.sampler.at(origin)
-        written = self._desk.text.model.at(origin) if self._desk.text else None
+        end = self._predictor.sampler.position(origin)
+        roots = self._predictor.known_at("root", origin)
+        published = self._predictor.publisher("root").forecast(roots, origin)
+        sampled = self._predictor.sampler.at(origin)
+        written = self._predictor.text.model.at(origin) if self._predictor.text else None
         dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
         found: list[TextScore] = []
         for place, said in enumerate(published):
             came = text_of_day(self._pack, end + 1, place)
             if not came.phrases:
                 continue
-            futures = stream_futures(self._desk, sampled, place, roots, said.occurs)
+            futures = stream_futures(self._predictor, sampled, place, roots, said.occurs)
             speakers = self._past(place, end) | self._model(place, futures)
             if written is not None:
                 speakers |= self._written(place, written[place])
@@ -135,7 +140,7 @@ class TextJudge:
         energy = float("nan")
         if len(speaker.days) > 1:
             energy = _energy(self._pack.atoms(end + 1, place), speaker.days)
-        return TextScore(self._desk.streams[place], name, rouge, energy)
+        return TextScore(self._predictor.streams[place], name, rouge, energy)
 
     # Speakers.
 
@@ -145,7 +150,7 @@ class TextJudge:
         there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
         if not there:
             return {}
-        stream = zlib.crc32(self._desk.streams[place].encode())
+        stream = zlib.crc32(self._predictor.streams[place].encode())
         random = np.random.default_rng([self._seed, stream, end, 31])
         drawn = random.choice(there, size=100).tolist()
         return {
@@ -159,7 +164,7 @@ class TextJudge:
         return Speaker(texts, [self._pack.atoms(day, place) for day in days])
 
     def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         called = in_words(futures.called, stream)
         texts, days = [], []
         for number in np.flatnonzero(futures.exists).tolist():
@@ -167,14 +172,14 @@ class TextJudge:
             weights = normalised(futures.weights[number][kept])
             texts.append(WeightedText([called[at] for at in futures.calls[number][kept]], weights))
             days.append(Measure(futures.points[number][kept], weights))
-        brief = brief_of(futures, self._desk.settings.measures)
+        brief = brief_of(futures, self._predictor.settings.measures)
         shown = text_of_brief(brief, stream)
         return {"futures": Speaker(texts[: self._most], days), "brief": Speaker([shown], [])}
 
     def _written(self, place: int, written: StreamTexts) -> dict[str, Speaker]:
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         named = [text for text in written.texts if text.phrases]
-        days = [measure_of(self._points, text, stream) for text in named]
+        days = [measure_of(self._points, text) for text in named]
         texts = [text_of_written(text, stream) for text in named[: self._most]]
         likeliest = Speaker([text_of_written(written.likeliest, stream)], [])
         return {"text": Speaker(texts, days), "text brief": likeliest}
@@ -204,10 +209,10 @@ class TextJudge:
         kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
         points = np.concatenate([each.points for each in measures])[kept]
         measure = Measure(points, normalised(masses[kept]))
-        found = quantise_adaptively(measure, atom_rule(self._desk.settings.measures))
+        found = quantise_adaptively(measure, atom_rule(self._predictor.settings.measures))
         codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
         chosen = name_atoms(codes, measure, found)
-        stream = self._desk.streams[place]
+        stream = self._predictor.streams[place]
         return text_of((phrases[kept[at]] for at in chosen), found.weights, stream)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.types import (
     FloatArray,
-    Forecast,
     History,
     IntArray,
 )
@@ -49,7 +48,7 @@ class PresentDays:
     """[stream, day, code], 1 or 0"""
     volume: FloatArray
     """[stream, day]"""
-    latest: "Latest" = field(default_factory=lambda: Latest())
+    latest: "_LatestSurges" = field(default_factory=lambda: _LatestSurges())
 
     @cached_property
     def hits(self) -> dict[str, FloatArray]:
@@ -106,20 +105,11 @@ class Surges(NamedTuple):
 
 
 @dataclass
-class Latest:
-    """Answers at the latest origin. Forecasters are asked about one origin after another, several
-    of them and, in a stack, again; nothing older is worth keeping."""
+class _LatestSurges:
+    """Surges at the latest origin that was asked for: forecasters are asked about one origin after
+    another, several of them about each, and nothing older is worth keeping."""
 
     surges: Surges | None = None
-    asked: tuple[date, int] | None = None
-    forecasts: dict[Any, list[Forecast]] = field(default_factory=dict)
-
-    def at(self, origin: date, horizon: int) -> dict[Any, list[Forecast]]:
-        """The forecasts made at this origin for this horizon so far."""
-        if self.asked != (origin, horizon):
-            self.asked = (origin, horizon)
-            self.forecasts.clear()
-        return self.forecasts
 
 
 @dataclass(frozen=True, eq=False)

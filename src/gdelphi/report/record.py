@@ -135,19 +135,10 @@ def judged_backtest(folder: Path, until: date) -> PastForecasts:
 
 
 def _score_rows(path: Path) -> list[CellRow]:
-    """The cells of a forecast's scores, which keep Brier scores and not probabilities."""
+    """The cells of a forecast's scores at the level of the record."""
     table = read_table(path)
     table = table.filter(pc.equal(table["level"], LEVEL))
-    outcome = _floats(table["outcome"])
-    scores = (_floats(table[f"{name} brier"]) for name in (PUBLISHED, STACK))
-    return _cell_rows(table, *(probability_from(score, outcome) for score in scores))
-
-
-def probability_from(score: FloatArray, outcome: FloatArray) -> FloatArray:
-    """The probability p that has a Brier score b = (p - outcome)^2, given the outcome 0 or 1."""
-    root = np.sqrt(score)
-    probability: FloatArray = np.where(outcome > 0.5, 1 - root, root)
-    return np.where(np.isnan(outcome), np.nan, probability)
+    return _cell_rows(table, *(_floats(table[name]) for name in (PUBLISHED, STACK)))
 
 
 def _cell_rows(table: Any, published: FloatArray, stack: FloatArray) -> list[CellRow]:

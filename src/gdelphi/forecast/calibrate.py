@@ -1,0 +1,104 @@
+"""Calibration: what `gdelphi calibrate` does.
+
+What a model publishes, and who does what to whom, is fitted once on validation B and kept beside the
+model, with a mark of the weights that it was fitted to.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final
+
+from gdelphi.common.files import file_digest, write_text_atomically
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.types import LEVELS, Level
+from gdelphi.forecast.archive import (
+    ARGUMENTS_FILE,
+)
+from gdelphi.forecast.archive import forecasts_folder as forecasts_folder
+from gdelphi.forecast.archive import model_fingerprint as model_fingerprint
+from gdelphi.forecast.arguments import (
+    ArgumentHistory,
+    read_arguments,
+)
+from gdelphi.forecast.naming import ChosenNames
+from gdelphi.forecast.naming_choice import choose_names
+from gdelphi.forecast.predictor import FINE_EXAMPLES, Predictor
+from gdelphi.forecast.publisher import Choice
+from gdelphi.forecast.reconstruct import Reconstructor, fit
+
+CALIBRATED_FILE: Final = "calibrated.json"
+ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What `gdelphi calibrate` did."""
+
+    folder: Path
+    since: date
+    until: date
+    """of validation B"""
+    choices: tuple[tuple[Level, str, Choice], ...]
+    """level, target, how it came to be published as it is"""
+    names: ChosenNames | None = None
+    """how futures are named; None: by their origin, without a choice"""
+
+
+def calibrate(
+    predictor: Predictor, on_step: OnStep = silent, *, namer: Path | None = None
+) -> Calibrated:
+    """Fit what is published, and who does what to whom, on validation B, and choose there what
+    futures are named by. Without a given namer one that lies among the models is tried."""
+    choices = []
+    for level in LEVELS:
+        on_step(f"fitting what is published of level {level}")
+        fitted = predictor.calibrate(level)
+        choices += [(level, target, choice) for target, choice in fitted.choices.items()]
+    on_step("fitting who does what to whom")
+    days = predictor.target_days("validation_b")
+    arguments = fit(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
+    arguments.save(predictor.folder / ARGUMENTS_FILE)
+    names = choose_names(predictor, on_step, namer=namer)
+    write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
+    return Calibrated(predictor.folder, days[0], days[-1], tuple(choices), names)
+
+
+def _arguments(predictor: Predictor, until: date) -> ArgumentHistory:
+    since = max(predictor.pack.first_day, until - timedelta(days=ARGUMENT_DAYS))
+    return read_arguments(predictor.settings, predictor.streams, since=since, until=until)
+
+
+def _mark(folder: Path) -> str:
+    """What was calibrated: a model that is trained again in its folder is another."""
+    weights = file_digest(folder / "model.safetensors")
+    return json.dumps({"model.safetensors": weights}) + "\n"
+
+
+def is_calibrated(predictor: Predictor) -> bool:
+    """Whether all that is published was fitted with the weights that are there."""
+    path = predictor.folder / CALIBRATED_FILE
+    arguments = predictor.folder / ARGUMENTS_FILE
+    if not (predictor.calibrated() and path.exists() and arguments.exists()):
+        return False
+    return path.read_text(encoding="utf-8") == _mark(predictor.folder)
+
+
+def ensure_calibrated(predictor: Predictor, on_step: OnStep = silent, *, horizon: int = 1) -> None:
+    """Calibrate a model that has not been, always with the usual futures: what is published must
+    not depend on who asks first. Beyond tomorrow it is done for a horizon when first asked for."""
+    if not is_calibrated(predictor):
+        on_step("this model has not been calibrated yet: doing it now")
+        for path in predictor.folder.glob("published-*-[2-9].json"):
+            path.unlink()  # fitted to other weights
+        calibrate(Predictor(predictor.settings, predictor.folder), on_step)
+    if not predictor.calibrated(horizon):
+        for level in LEVELS:
+            on_step(f"fitting what is published of level {level}, {horizon} days ahead")
+            predictor.calibrate(level, horizon)
+
+
+def reconstructor(predictor: Predictor, origin: date) -> Reconstructor:
+    """Who does what to whom, from the days up to an origin."""
+    return Reconstructor.load(predictor.folder / ARGUMENTS_FILE, _arguments(predictor, origin))
