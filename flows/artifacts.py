@@ -19,24 +19,25 @@ COUNTS = ("loaded", "rows_in", "accepted", "rejected", "duplicates", "repaired",
 
 
 def show_ingest(result: "IngestResult") -> None:
-    """What came in."""
+    """A table of what was ingested."""
     counts = [{"what": name, "number": getattr(result, name)} for name in COUNTS]
     window = result.plan.window
-    told = f"{result.archive}, {window.since or 'the beginning'} to {window.until or 'the end'}"
-    create_table_artifact(counts, key="ingest", description=told)
+    days = f"{window.since or 'the beginning'} to {window.until or 'the end'}"
+    create_table_artifact(counts, key="ingest", description=f"{result.archive}, {days}")
 
 
 def show_run(settings: "Settings", run: "PipelineRun") -> None:
-    """Ingestion, the last forecast in brief, and where its report is."""
+    """What was ingested, the last forecast in brief, and a link to its report."""
     if run.ingested:
         show_ingest(run.ingested)
     lines = [f"**{trouble}**" for trouble in run.troubles] + run.notes
     if run.issued:
-        lines.append(_forecast(run.issued[-1].forecast))
+        lines.append(_headlines(run.issued[-1].forecast))
     elif not lines:
         lines = ["No forecast was due."]
-    told = f"run for {run.as_of}"
-    create_markdown_artifact("\n\n".join(lines), key="forecast-summary", description=told)
+    create_markdown_artifact(
+        "\n\n".join(lines), key="forecast-summary", description=f"run for {run.as_of}"
+    )
     for report in run.reports[-1:]:
         page = report.folder / "index.html"
         address = settings.report.address
@@ -46,15 +47,15 @@ def show_run(settings: "Settings", run: "PipelineRun") -> None:
         create_link_artifact(link, key="report", description=f"report of {report.folder.name}")
 
 
-def _forecast(forecast: "StoredForecast") -> str:
-    """Headlines that are furthest from what is usual, as Markdown."""
+def _headlines(forecast: "StoredForecast") -> str:
+    """A Markdown table of the headlines that are furthest from what is usual."""
     from gdelphi.forecast.summary import in_brief
 
     manifest, brief = forecast.manifest, in_brief(forecast)
     rows = [
-        f"| {said.stream} | {said.label} | {said.published:.0%} | {said.stack:.0%} | "
-        f"{said.usual:.0%} |"
-        for said in brief.changes
+        f"| {change.stream} | {change.label} | {change.published:.0%} | {change.stack:.0%} | "
+        f"{change.usual:.0%} |"
+        for change in brief.changes
     ]
     head = (
         f"Forecast of {manifest.target_day} from {manifest.recipe.origin}, kept in `{manifest.id}`"
@@ -63,18 +64,18 @@ def _forecast(forecast: "StoredForecast") -> str:
     return "\n".join([f"{head}.", "", *table])
 
 
-def show_backtest(summary: dict[str, Any], told: str) -> None:
-    """Scores of a backtest."""
+def show_backtest(summary: dict[str, Any], description: str) -> None:
+    """A table of the scores of a backtest."""
     names = ("cells", "target", "forecaster", "days", "brier", "log_score")
     rows = [
         {**{name: line[name] for name in names}, "skill": line["skill"]["value"]}
         for line in summary["scores"]
     ]
-    create_table_artifact(rows, key="backtest", description=told)
+    create_table_artifact(rows, key="backtest", description=description)
 
 
 def show_decision(decided: "Decided") -> None:
     """Which model is in use now, and why."""
     text = f"**{decided.action}**: `{decided.current}` is in use; {decided.reason}."
-    told = "by the rule of `gdelphi promote`"
-    create_markdown_artifact(text, key="promotion", description=told)
+    rule = "by the rule of `gdelphi promote`"
+    create_markdown_artifact(text, key="promotion", description=rule)

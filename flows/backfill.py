@@ -5,15 +5,15 @@ from datetime import date
 from prefect import flow, get_run_logger
 
 from gdelphi_flows.artifacts import show_run
-from gdelphi_flows.shared import Tasks, my_turn, settings_of, tell
+from gdelphi_flows.shared import Tasks, flow_settings, locked_run, notify_failure
 
 
-@flow(name="gdelphi-backfill", on_failure=[tell], on_crashed=[tell])
+@flow(name="gdelphi-backfill", on_failure=[notify_failure], on_crashed=[notify_failure])
 def backfill(since: date, until: date, as_of: date | None = None) -> None:
     """Ingest, embed, forecast, score and report from one day to another."""
-    settings, log = settings_of(), get_run_logger()
+    settings, log = flow_settings(), get_run_logger()
     steps = 3 + 2 * ((until - since).days + 1)
-    with my_turn(settings, f"backfill from {since} to {until}"):
+    with locked_run(settings, f"backfill from {since} to {until}"):
         from gdelphi.app import pipeline
 
         do = Tasks(settings, steps)

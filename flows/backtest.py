@@ -6,10 +6,10 @@ from pathlib import Path
 from prefect import flow
 
 from gdelphi_flows.artifacts import show_backtest
-from gdelphi_flows.shared import Tasks, day_of, settings_of, tell
+from gdelphi_flows.shared import Tasks, flow_settings, notify_failure, run_day
 
 
-@flow(name="gdelphi-backtest", on_failure=[tell], on_crashed=[tell])
+@flow(name="gdelphi-backtest", on_failure=[notify_failure], on_crashed=[notify_failure])
 def backtest(
     as_of: date | None = None,
     model: str | None = None,
@@ -18,12 +18,12 @@ def backtest(
     every: int = 1,
 ) -> None:
     """Score all forecasters from one day to another; the model in use unless another is named."""
-    settings = settings_of()
+    settings = flow_settings()
     from gdelphi.app.promote import current_link
     from gdelphi.judge.backtest import BacktestRequest, backtest
 
     folder = (Path(model) if model else current_link(settings)).resolve()
-    out = settings.store.parent / "backtests" / f"{day_of(as_of)}-{folder.name}"
+    out = settings.store.parent / "backtests" / f"{run_day(as_of)}-{folder.name}"
     request = BacktestRequest(folder, out, since, until, every)
     summary = Tasks(settings, 1)("backtest", lambda: backtest(settings, request))
     show_backtest(summary, f"{folder.name}, kept in {out}")

@@ -1,7 +1,8 @@
-"""What the flows share: steps as Prefect tasks, artifacts, and who is told of a failure."""
+"""What the flows share: steps as Prefect tasks, the run lock, and who is told of a failure."""
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -22,15 +23,16 @@ WRITER: Final = "gdelphi-writer"  # tag of all tasks, for a limit on a server th
 T = TypeVar("T")
 
 
-def settings_of() -> Settings:
+def flow_settings() -> Settings:
     """The settings that a flow runs with: those of the process that runs it, as the command line
-    finds them. Not a parameter: settings name commands, and whoever asks for a run may not choose.
+    finds them. Not a parameter of flows: settings name commands to run, and whoever may start a run
+    is not to choose those.
     """
     return load_settings().settings
 
 
-def day_of(as_of: date | None) -> date:
-    """The day that a run is for."""
+def run_day(as_of: date | None) -> date:
+    """The day that a run is for; today (UTC) unless another is given."""
     return as_of or datetime.now(UTC).date()
 
 
@@ -38,42 +40,44 @@ class Tasks:
     """Carries out steps as tasks, within the time that a flow has, and shows how far it is."""
 
     def __init__(self, settings: Settings, steps: int) -> None:
-        self._until = time.monotonic() + settings.flows.timeout_hours * 3600
+        self._deadline = time.monotonic() + settings.flows.timeout_hours * 3600
         self._steps, self._done = steps, 0
-        shown: Any = create_progress_artifact(0.0, key="progress", description="of this run")
-        self._shown: UUID = shown
+        artifact: Any = create_progress_artifact(0.0, key="progress", description="of this run")
+        self._progress: UUID = artifact
 
     def __call__(self, name: str, work: Callable[[], T], /) -> T:
-        again = {"retries": len(DELAYS), "retry_delay_seconds": DELAYS} if name == DOWNLOADS else {}
-        given: dict[str, Any] = {
+        retries = (
+            {"retries": len(DELAYS), "retry_delay_seconds": DELAYS} if name == DOWNLOADS else {}
+        )
+        options: dict[str, Any] = {
             "name": name, "tags": [WRITER], "cache_policy": NO_CACHE, "persist_result": False,
-            "timeout_seconds": max(self._until - time.monotonic(), 1.0), **again,
+            "timeout_seconds": max(self._deadline - time.monotonic(), 1.0), **retries,
         }  # fmt: skip
 
-        @task(**given)
+        @task(**options)
         def step() -> T:
             return work()
 
         result = step()
         self._done += 1
-        update_progress_artifact(self._shown, min(100.0 * self._done / self._steps, 100.0))
+        update_progress_artifact(self._progress, min(100.0 * self._done / self._steps, 100.0))
         return result
 
 
-def my_turn(settings: Settings, what: str) -> Any:
-    """No other run works on the store meanwhile; tells of one that did not end."""
+def locked_run(settings: Settings, what: str) -> AbstractContextManager[None]:
+    """The run lock, held while a block runs; sends a notification of a run that did not end."""
     log = get_run_logger()
 
-    def told(message: str) -> None:
+    def notify_unended(message: str) -> None:
         log.error(message)
         notify(settings.flows, f"gdelphi: {message}")
 
-    return run_lock(settings, what, on_wait=log.info, on_unended=told)
+    return run_lock(settings, what, on_wait=log.info, on_unended=notify_unended)
 
 
-def tell(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """The hook of a run that failed or crashed."""
-    settings = settings_of()
-    left = take_unended(settings) if state.is_crashed() else None
-    said = " ".join(filter(None, (state.message, left)))
-    notify(settings.flows, f"gdelphi: {flow.name} ({flow_run.name}) {state.name}: {said}")
+def notify_failure(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Send a notification of a run that failed or crashed: the hook of all flows."""
+    settings = flow_settings()
+    unended = take_unended(settings) if state.is_crashed() else None
+    message = " ".join(filter(None, (state.message, unended)))
+    notify(settings.flows, f"gdelphi: {flow.name} ({flow_run.name}) {state.name}: {message}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.app import run_lock as turns
+from gdelphi.app import run_lock as run_locks
 from gdelphi.app.run_lock import (
     lock_file,
     run_lock,
@@ -67,7 +67,7 @@ def test_a_run_that_fails_has_ended(settings: Settings) -> None:
 def test_the_second_waits_for_the_first(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "PAUSE", 0.01)
+    monkeypatch.setattr(run_locks, "PAUSE", 0.01)
     order: list[str] = []
     waiting = threading.Event()
 
@@ -89,7 +89,7 @@ def test_the_second_waits_for_the_first(
 
 
 def test_waiting_has_an_end(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PAUSE", 0.01)
+    monkeypatch.setattr(run_locks, "PAUSE", 0.01)
     short = changed(settings, "flows", timeout_hours=1e-5)
     with (
         run_lock(settings, "first"),

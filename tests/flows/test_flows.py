@@ -14,11 +14,11 @@ from gdelphi.common.flow_settings import FlowSettings
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.predictor import Predictor
 from helpers.flow_harness import Stage, alone_variables, make_stage, put_in_use
-from helpers.forecast_world import desk, settings
+from helpers.forecast_world import predictor, settings
 from helpers.training_world import one_thread
 
 pytest.importorskip("prefect")
-__all__ = ["desk", "one_thread", "settings"]
+__all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROOT = Path(__file__).parents[2]
@@ -134,9 +134,11 @@ print("SAID" + json.dumps(said))
 
 
 @pytest.fixture(scope="module")
-def stage(settings: Settings, desk: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def stage(
+    settings: Settings, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
+) -> Stage:
     made = make_stage(tmp_path_factory.mktemp("flows") / "stage", settings, hidden=1)
-    put_in_use(made, desk)
+    put_in_use(made, predictor)
     return made
 
 
@@ -231,8 +233,8 @@ def test_the_same_flows_are_deployed_to_work_pools(said: dict[str, Any]) -> None
 
 
 def test_bad_times_and_servers_are_refused(stage: Stage, tmp_path: Path) -> None:
-    from gdelphi.common.errors import GdelphiError
-    from gdelphi_flows.serve import ServeError, configured_server, run_once
+    from gdelphi.common.errors import GdelphiError, ServeError
+    from gdelphi_flows.serve import configured_server, run_once
 
     with pytest.raises(ServeError, match=r"no flow 'weekly'.*daily, train, ingest"):
         run_once(stage.settings, "weekly", None)

@@ -1,4 +1,4 @@
-"""The whole way once, on a small simulated world: what `gdelphi demo` does.
+"""All stages once, on a small simulated world: what `gdelphi demo` does.
 
 The world is simulated so that it works offline, in minutes, and so that the closing table can show
 what no real data can: how far the model is from the best that anybody could do. Every stage is the
@@ -6,7 +6,6 @@ one that real data take; nothing is made for the demo but the settings, which ar
 """
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from gdelphi.app.promote import promote
 from gdelphi.common.errors import GdelphiError
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.origin import resolve_origin
@@ -29,8 +29,8 @@ from gdelphi.world.archive import create_world
 from gdelphi.world.config import world_config
 
 STEPS: Final = 100
-FORECASTS: Final = 2  # the last origins: so that there is a yesterday
-EVERY: Final = 4  # days between two that the backtest judges
+FORECASTS: Final = 2  # from the last origins, so that the report can compare with yesterday
+EVERY: Final = 4  # the backtest judges every fourth day
 FUTURES: Final = 50
 CONFIG: Final = "gdelphi.toml"
 MARKER: Final = ".gdelphi-demo"
@@ -38,20 +38,21 @@ MARKER: Final = ".gdelphi-demo"
 
 
 @dataclass(frozen=True)
-class Demo:
-    """What was made, and where."""
+class DemoResult:
+    """What a demo made, and where."""
 
     folder: Path
     config: Path
     report: Path
     backtest: dict[str, Any]
+    """its summary.json"""
     stream: str
     as_of: date
     seconds: float
 
 
-def demo(folder: Path, *, seed: int = 7, on_step: Callable[[str], Any] = lambda _: None) -> Demo:
-    """From a world to its report."""
+def demo(folder: Path, *, seed: int = 7, on_step: OnStep = silent) -> DemoResult:
+    """Simulate a world in a folder, and take it through all stages to its report."""
     began = monotonic()
     _clear(folder)
     on_step("simulating a world of 250 days and 8 countries")
@@ -67,10 +68,10 @@ def demo(folder: Path, *, seed: int = 7, on_step: Callable[[str], Any] = lambda 
     on_step("calibrating it, and taking it into use")
     promote(settings, folder / "models" / "latest")
     on_step("judging it on days that it has not seen, beside baselines and oracles")
-    asked = BacktestOptions(world=folder / "archive", futures=FUTURES, text=False)
+    options = BacktestOptions(world=folder / "archive", futures=FUTURES, text=False)
     current = folder / "models" / "current"
-    tables = backtest(
-        settings, BacktestRequest(current, folder / "backtest", every=EVERY, asked=asked)
+    summary = backtest(
+        settings, BacktestRequest(current, folder / "backtest", every=EVERY, options=options)
     )
     as_of = world.start + timedelta(days=world.days)
     last = resolve_origin(settings, "latest", as_of=as_of).origin
@@ -81,7 +82,9 @@ def demo(folder: Path, *, seed: int = 7, on_step: Callable[[str], Any] = lambda 
     on_step("writing the report")
     written = make_report(settings, ReportRequest(as_of=as_of))
     stream = written.report.countries[0].stream
-    return Demo(folder, folder / CONFIG, written.folder, tables, stream, as_of, monotonic() - began)
+    return DemoResult(
+        folder, folder / CONFIG, written.folder, summary, stream, as_of, monotonic() - began
+    )
 
 
 def _clear(folder: Path) -> None:

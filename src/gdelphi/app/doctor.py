@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final, Literal
 
 import httpx
 
 from gdelphi.common.errors import EncoderError, GdelphiError
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import IngestSettings, Settings
 from gdelphi.gdelt.archive import (
     ALIASES,
@@ -40,7 +40,7 @@ FLOWS_EXTRA: Final = 'pip install "gdelphi[flows]"'
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found, and what to do unless all is well."""
+    """The result of a check, and what to do unless all is well."""
 
     name: str
     state: FindingState
@@ -49,9 +49,9 @@ class Finding:
 
 
 def examine(
-    settings: Settings, *, as_of: date | None = None, on_check: Callable[[str], object] = len
+    settings: Settings, *, as_of: date | None = None, on_check: OnStep = silent
 ) -> Iterator[Finding]:
-    """All findings, one by one as they are made."""
+    """Yield all findings, one by one as they are made; `on_check` is told each check's name."""
     checks: dict[str, Callable[[], Finding]] = {
         "python": _python,
         "torch": _torch,
@@ -69,10 +69,10 @@ def examine(
 
 
 def _python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
+    python = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:  # pragma: no cover - pip refuses to install it there
-        return Finding("python", "failure", found, "install Python 3.11 or later")
-    return Finding("python", "ok", f"{found}, gdelphi {_version('gdelphi')}")
+        return Finding("python", "failure", python, "install Python 3.11 or later")
+    return Finding("python", "ok", f"{python}, gdelphi {_version('gdelphi')}")
 
 
 def _version(package: str) -> str | None:
@@ -91,8 +91,8 @@ def _torch() -> Finding:
         )
     if torch.cuda.is_available():  # pragma: no cover - where there is a GPU
         name = torch.cuda.get_device_name()
-        numbers = "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
-        return Finding("torch", "ok", f"{torch.__version__} on {name}, {numbers}")
+        precision = "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+        return Finding("torch", "ok", f"{torch.__version__} on {name}, {precision}")
     return Finding(
         "torch", "ok", f"{torch.__version__} on the CPU, {torch.get_num_threads()} threads (no GPU)"
     )
@@ -115,18 +115,14 @@ def _encoder(settings: Settings) -> Finding:
 
 
 def _disk(settings: Settings) -> Finding:
-    place = _existing(settings.store.resolve())
+    store = settings.store.resolve()
+    place = next(path for path in (store, *store.parents) if path.is_dir())
     free = shutil.disk_usage(place).free / 1e9
     says = f"{free:.0f} GB free at {place}"
     remedy = "a year of GDELT 1.0 takes about 8 GB: make room, or set store to a larger disk"
     if free < LEAST_GIGABYTES:
         return Finding("disk", "failure", says, remedy)
     return Finding("disk", "ok" if free >= ENOUGH_GIGABYTES else "warning", says, remedy)
-
-
-def _existing(path: Path) -> Path:
-    """The nearest folder above that is there."""
-    return next(each for each in (path, *path.parents) if each.is_dir())
 
 
 def _archive(settings: IngestSettings) -> Finding:
@@ -140,19 +136,19 @@ def _archive(settings: IngestSettings) -> Finding:
             return Finding("archive", "failure", str(error), remedy)
         return Finding("archive", "ok" if number else "warning", f"{place}: {number:,} files",
                        "" if number else "is it the right folder?")  # fmt: skip
-    said = ""
+    problem = ""
     for name in LISTS:
         try:
             answer = httpx.head(
                 f"{place.rstrip('/')}/{name}", timeout=MOST_SECONDS, follow_redirects=True
             )
         except httpx.HTTPError as error:
-            said = f"{type(error).__name__} {error}".strip()
+            problem = f"{type(error).__name__} {error}".strip()
             break
         if answer.is_success:
             return Finding("archive", "ok", f"{place} answers")
-        said = f"{answer.status_code} for {name}"
-    return Finding("archive", "failure", f"{place} is out of reach ({said})", remedy)
+        problem = f"{answer.status_code} for {name}"
+    return Finding("archive", "failure", f"{place} is out of reach ({problem})", remedy)
 
 
 def _store(settings: Settings, as_of: date | None) -> Finding:
@@ -166,12 +162,9 @@ def _store(settings: Settings, as_of: date | None) -> Finding:
         return Finding("store", "failure", str(error), "docs/operations.md: a damaged store")
     says = f"{settings.store}: {status.rows:,} rows, last complete day {status.latest_complete_day}"
     if status.stale or status.incomplete:
-        what = " and ".join(
-            word for word, on in (("stale", status.stale), ("incomplete", status.incomplete)) if on
-        )
-        return Finding(
-            "store", "warning", f"{says}, {what}", "gdelphi ingest; gdelphi status says more"
-        )
+        faults = ["stale"] * status.stale + ["incomplete"] * status.incomplete
+        says += f", {' and '.join(faults)}"
+        return Finding("store", "warning", says, "gdelphi ingest; gdelphi status says more")
     return Finding("store", "ok", says)
 
 
@@ -198,26 +191,27 @@ def _model(settings: Settings) -> Finding:
 
 
 def _prefect(settings: Settings) -> Finding:
-    found = _version("prefect")
-    if found is None:
+    installed = _version("prefect")
+    if installed is None:
         return Finding("prefect", "warning", "not installed: no schedules", FLOWS_EXTRA)
     if settings.flows.server:
-        return _server(found, settings.flows.server)
+        return _server(installed, settings.flows.server)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", settings.flows.port))
         except OSError:
-            says = f"{found}; port {settings.flows.port} is taken"
+            says = f"{installed}; port {settings.flows.port} is taken"
             remedy = "well if gdelphi serve is running; else set flows.port"
             return Finding("prefect", "warning", says, remedy)
-    return Finding("prefect", "ok", f"{found}; gdelphi serve would use port {settings.flows.port}")
+    says = f"{installed}; gdelphi serve would use port {settings.flows.port}"
+    return Finding("prefect", "ok", says)
 
 
-def _server(found: str, address: str) -> Finding:
+def _server(installed: str, address: str) -> Finding:
     try:
         httpx.get(f"{address.rstrip('/')}/health", timeout=MOST_SECONDS).raise_for_status()
     except httpx.HTTPError as error:
         remedy = "start it, or unset flows.server: gdelphi serve then starts one of its own"
         return Finding("prefect", "failure", f"{address} does not answer ({error})", remedy)
-    return Finding("prefect", "ok", f"{found}; server {address}")
+    return Finding("prefect", "ok", f"{installed}; server {address}")

@@ -26,7 +26,7 @@ FIRST_PAUSE: Final = 1.0  # seconds; it doubles
 TIMEOUT: Final = 20.0  # seconds for a webhook's answer
 COMMAND_TIMEOUT: Final = 120.0
 LONGEST: Final = 3000  # characters; most webhooks refuse more than 4,000
-TOO_MANY, SERVER_ERROR = 429, 500
+TOO_MANY_REQUESTS, SERVER_ERROR = 429, 500  # HTTP statuses from which trying again may help
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +45,15 @@ def notify(settings: FlowSettings, text: str) -> list[str]:
 
 
 def _post(url: str, text: str) -> list[str]:
-    """The URL is not told in a problem: whoever knows it may post there."""
+    """Post a text; returns what went wrong, without the URL: whoever knows it may post there."""
     tries = Retrying(
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_exponential(FIRST_PAUSE),
-        retry=retry_if_exception(_passing),
+        retry=retry_if_exception(_may_pass),
         reraise=True,
     )
     try:
-        tries(_post_once, url, text)
+        tries(lambda: httpx.post(url, json={"text": text}, timeout=TIMEOUT).raise_for_status())
     except httpx.HTTPStatusError as error:
         return [f"the webhook (flows.notify_url) answers {error.response.status_code}"]
     except (httpx.HTTPError, httpx.InvalidURL, RetryError) as error:
@@ -61,30 +61,26 @@ def _post(url: str, text: str) -> list[str]:
     return []
 
 
-def _post_once(url: str, text: str) -> None:
-    httpx.post(url, json={"text": text}, timeout=TIMEOUT).raise_for_status()
-
-
-def _passing(error: BaseException) -> bool:
+def _may_pass(error: BaseException) -> bool:
     """Whether trying again may help."""
     if isinstance(error, httpx.HTTPStatusError):
         status = error.response.status_code
-        return status == TOO_MANY or status >= SERVER_ERROR
+        return status == TOO_MANY_REQUESTS or status >= SERVER_ERROR
     return isinstance(error, httpx.TransportError) and not isinstance(
         error, httpx.UnsupportedProtocol
     )
 
 
 def _run(command: str, text: str) -> list[str]:
-    """The command without a shell: its words are those of the settings, the message is input."""
+    """Run a command with the text as its input; without a shell, so no text can be a command."""
     try:
         subprocess.run(  # noqa: S603 - the operator's own command
             shlex.split(command), input=text.encode(), check=True, timeout=COMMAND_TIMEOUT,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        return [f"{command!r} exits with {error.returncode}{f': {said[-1]}' if said else ''}"]
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        return [f"{command!r} exits with {error.returncode}{f': {lines[-1]}' if lines else ''}"]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return [f"{command!r} cannot be run ({error})"]
     return []

@@ -1,4 +1,4 @@
-"""Turns: one run at a time works on a store, and a run that did not end is noticed.
+"""The run lock: one run at a time works on a store, and a run that did not end is noticed.
 
 A lock on a file beside the store (`<store>.run`) is held while a run works, and the file says which
 run that is. The system lets go of the lock when a process dies, whatever killed it, but what the
@@ -18,18 +18,16 @@ from pathlib import Path
 from typing import IO, Final
 
 from gdelphi.common.errors import RunLockError
+from gdelphi.common.progress import silent
 from gdelphi.common.settings import Settings
 
-PAUSE: Final = 0.5  # seconds between two looks at the lock
+PAUSE: Final = 0.5  # seconds between two tries to take the lock
 
 OnMessage = Callable[[str], None]
 
 
-def _silent(_: str) -> None: ...
-
-
 def lock_file(settings: Settings) -> Path:
-    """Whose turn it is."""
+    """The file beside the store that is locked, and that names the run that holds it."""
     return settings.store.with_name(settings.store.name + ".run")
 
 
@@ -38,17 +36,18 @@ def run_lock(
     settings: Settings,
     what: str,
     *,
-    on_wait: OnMessage = _silent,
-    on_unended: OnMessage = _silent,
+    on_wait: OnMessage = silent,
+    on_unended: OnMessage = silent,
 ) -> Iterator[None]:
-    """Work on the store while no other run does; tells of one that never ended."""
+    """Hold the lock while a block runs; messages tell of waiting, and of a run that never ended."""
     path = lock_file(settings)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         _wait(file, settings, on_wait)
-        if left := _read(file):
-            on_unended(_unended(left))
-        _write(file, f"{what}, process {os.getpid()}, since {_now()}")
+        if unended := _read(file):
+            on_unended(_unended(unended))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        _write(file, f"{what}, process {os.getpid()}, since {now}")
         try:
             yield
         finally:  # a run that fails has ended too, and tells of it in its own way
@@ -56,22 +55,22 @@ def run_lock(
 
 
 def take_unended(settings: Settings) -> str | None:
-    """A run that did not end, in words, and forget it; None if all is well or one is at work."""
+    """A message about a run that did not end, once; None if all is well or a run is at work."""
     path = lock_file(settings)
     if not path.exists():
         return None
     with path.open("a+", encoding="utf-8") as file:
-        if not _locked(file):
+        if not _try_lock(file):
             return None
-        left = _read(file)
+        unended = _read(file)
         _write(file, "")
-    return _unended(left) if left else None
+    return _unended(unended) if unended else None
 
 
 def _wait(file: IO[str], settings: Settings, on_wait: OnMessage) -> None:
     limit = time.monotonic() + settings.flows.timeout_hours * 3600
     told = False
-    while not _locked(file):
+    while not _try_lock(file):
         if not told:
             on_wait(f"waiting for another run: {_read(file) or 'it has just begun'}")
             told = True
@@ -83,7 +82,7 @@ def _wait(file: IO[str], settings: Settings, on_wait: OnMessage) -> None:
         time.sleep(PAUSE)
 
 
-def _locked(file: IO[str]) -> bool:
+def _try_lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -92,10 +91,11 @@ def _locked(file: IO[str]) -> bool:
 
 
 def _read(file: IO[str]) -> str:
+    """The run that the file names; nothing if the last one has ended."""
     file.seek(0)
     try:
-        said = json.loads(file.read() or "{}")
-        return str(said.get("run", ""))
+        content = json.loads(file.read() or "{}")
+        return str(content.get("run", ""))
     except (ValueError, AttributeError):
         return "a run whose name cannot be read"
 
@@ -105,10 +105,6 @@ def _write(file: IO[str], run: str) -> None:
     file.truncate()
     file.write(json.dumps({"run": run}) + "\n" if run else "")
     file.flush()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _unended(run: str) -> str:

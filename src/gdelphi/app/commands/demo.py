@@ -11,7 +11,7 @@ from gdelphi.app.commands.backtest import show_backtest
 from gdelphi.app.console import Steps, err, grid, out
 
 if TYPE_CHECKING:
-    from gdelphi.app.demo import Demo
+    from gdelphi.app.demo import DemoResult
 
 
 def command(
@@ -55,7 +55,7 @@ class TimedSteps(Steps):
             err.print(f"{monotonic() - self._since:5.0f} s  {self._name}")
 
 
-def show_demo(result: "Demo") -> None:
+def show_demo(result: "DemoResult") -> None:
     """Print the skill table, what it cost, and where to look."""
     show_backtest(result.backtest, result.folder / "backtest", json=False)
     page = result.report / "index.html"

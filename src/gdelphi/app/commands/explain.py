@@ -67,7 +67,7 @@ def command(
         steps.step("opening the model and the measures")
         folder = model_folder(settings, model)
         predictor = Predictor(settings, folder, number=futures, seed=seed, on_packed=steps.packed)
-        chosen: "Level | None" = level.value if level else None
+        chosen: Level | None = level.value if level else None
         explanation = explain(
             predictor, stream.upper(), event, at, level=chosen, on_step=steps.step
         )

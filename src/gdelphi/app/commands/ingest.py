@@ -128,8 +128,8 @@ def show_result(result: "IngestResult") -> None:
     table = grid(f"ingested from {result.archive}")
     table.add_row("days", _window(plan))
     counts = dict.fromkeys(("missing", "rejected", "failed"), 0)
-    for trouble in result.troubles:
-        counts[trouble.status] += 1
+    for problem in result.problems:
+        counts[problem.status] += 1
     files = f"{result.loaded:,} loaded, {plan.had:,} in the store before"
     files += "".join(f", {count:,} {status}" for status, count in counts.items() if count)
     files += f", {result.not_tried:,} not tried" if result.not_tried else ""
@@ -151,11 +151,11 @@ def show_result(result: "IngestResult") -> None:
     rate = result.rows_in / result.seconds if result.seconds else 0.0
     table.add_row("time", f"{result.seconds:,.1f} s, {rate:,.0f} rows/s")
     out.print(table)
-    for trouble in result.troubles[:MOST_LINES]:
-        known = "" if trouble.news else " (as before)"
-        err.print(Text(f"{trouble.status}{known}: {trouble.reason}", style="red"))
-    if len(result.troubles) > MOST_LINES:
-        err.print(f"... and {len(result.troubles) - MOST_LINES} more: the ledger has them all")
+    for problem in result.problems[:MOST_LINES]:
+        known = "" if problem.is_new else " (as before)"
+        err.print(Text(f"{problem.status}{known}: {problem.reason}", style="red"))
+    if len(result.problems) > MOST_LINES:
+        err.print(f"... and {len(result.problems) - MOST_LINES} more: the ledger has them all")
     if result.not_tried:
         err.print(
             Text("The archive is out of reach: the rest is left for the next run.", style="red")

@@ -35,9 +35,10 @@ from gdelphi.app.options import (
 )
 
 if TYPE_CHECKING:
+    from gdelphi.model.loop import TrainStatus
     from gdelphi.text.dataset import Dataset
     from gdelphi.text.forecast import TextForecast
-    from gdelphi.text.train import TextPulse, TextTrained
+    from gdelphi.text.train import TextTrained
 
 app = typer.Typer(
     help="Days as texts: datasets, the text forecaster, names for points.",
@@ -76,7 +77,7 @@ class TextBars(Bars):
         """Set the bar of sequences."""
         self.show("writing", done, total, f"{done:,} sequences")
 
-    def stepped(self, status: "TextPulse") -> None:
+    def stepped(self, status: "TrainStatus") -> None:
         """Say how far the training is; without a terminal a line for every few steps."""
         told = (
             f"loss {status.loss:.3f}, validation {status.score:.3f}, "
@@ -114,8 +115,8 @@ def data(
     the random ones, so that many sequences of few days differ from each other.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    from gdelphi.text.data import load_text_data
     from gdelphi.text.dataset import write_dataset
-    from gdelphi.text.forecaster_task import load_text_data
 
     with TextBars() as bars:
         text_data = load_text_data(settings, bars.packed)
@@ -178,13 +179,15 @@ def train(
     let_threads_sleep()
     folder = out or Path("models") / f"text-{kind.value}"
     with TextBars() as bars:
-        from gdelphi.text.tasks import make_task
-        from gdelphi.text.train import train_task
+        from gdelphi.text.train import train_text_model
 
-        task = make_task(settings, kind.value, bars.packed)
         with goes_on_from("its last checkpoint"):
-            result = train_task(task, folder, resume=resume, progress=bars, board=tensorboard)
-    show_trained(result, json=json)
+            result = train_text_model(
+                settings, kind.value, folder,
+                resume=resume, progress=bars, tensorboard=tensorboard,
+            )  # fmt: skip
+    if result.main:
+        show_trained(result, json=json)
 
 
 def show_trained(result: "TextTrained", *, json: bool) -> None:
@@ -193,9 +196,7 @@ def show_trained(result: "TextTrained", *, json: bool) -> None:
         print_json(result)
         return
     table = grid(f"{result.kind} in {result.folder}")
-    few = result.learned < result.parameters
-    trained = f", of which {result.learned:,} were trained" if few else ""
-    table.add_row("parameters", f"{result.parameters:,}{trained}; {result.words:,} words")
+    table.add_row("parameters", f"{result.parameters:,}; {result.words:,} words")
     add_training_steps(table, result)
     table.add_row("validation A", f"{result.score:.4f}, untrained {result.untrained:.4f}")
     table.add_row("time", duration(result.seconds))

@@ -29,7 +29,8 @@ from gdelphi.app.options import (
 )
 
 if TYPE_CHECKING:
-    from gdelphi.model.train import Trained, TrainingEstimate, TrainStatus
+    from gdelphi.model.loop import Trained, TrainStatus
+    from gdelphi.model.train import TrainingEstimate
 
 
 class Device(StrEnum):
@@ -85,7 +86,7 @@ def command(
             estimate = estimate_training(settings, bars)
         else:
             with goes_on_from("its last checkpoint"):
-                result = train(settings, out, resume=resume, progress=bars, board=tensorboard)
+                result = train(settings, out, resume=resume, progress=bars, tensorboard=tensorboard)
     if dry_run:
         show_estimate(estimate, json=json)
     elif result.main:
