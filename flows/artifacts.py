@@ -31,8 +31,8 @@ def show_run(settings: "Settings", run: "PipelineRun") -> None:
     if run.ingested:
         show_ingest(run.ingested)
     lines = [f"**{trouble}**" for trouble in run.troubles] + run.notes
-    if run.issued:
-        lines.append(_headlines(run.issued[-1].forecast))
+    if run.forecasts:
+        lines.append(_headlines(run.forecasts[-1].forecast))
     elif not lines:
         lines = ["No forecast was due."]
     create_markdown_artifact(

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from gdelphi.app import pipeline
 from gdelphi.app.pipeline import (
     PipelineRun,
     backfill,
     bring,
     challenger_folder,
-    complete_days,
     daily,
     decide,
     due_origins,
+    possible_origins,
     train_challenger,
     train_namer,
 )
@@ -22,7 +23,7 @@ from gdelphi.app.promote import model_in_use
 from gdelphi.common.errors import PipelineError, TrainingError
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.archive import ForecastStore, forecasts_folder
-from gdelphi.forecast.forecast import ForecastRequest, forecast
+from gdelphi.forecast.forecast import ForecastRequest, forecast, open_predictor
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures.embed import embed
 from helpers.flow_harness import Stage, make_stage, put_in_use, write_lists
@@ -51,7 +52,7 @@ def begun(
     with in_one_process():
         put_in_use(stage, predictor)
         run = daily(stage.settings)
-    assert run.troubles == [] and len(run.issued) == 1, "the first time, the latest only"
+    assert run.troubles == [] and len(run.forecasts) == 1, "the first time, the latest only"
     return stage
 
 
@@ -67,7 +68,7 @@ def stage(begun: Stage, tmp_path: Path) -> Stage:
 
 
 def origins(run: PipelineRun) -> list[str]:
-    return [each.forecast.manifest.recipe.origin.isoformat() for each in run.issued]
+    return [each.forecast.manifest.recipe.origin.isoformat() for each in run.forecasts]
 
 
 def used(stage: Stage) -> Path:
@@ -84,14 +85,23 @@ def test_a_run_that_was_done_does_nothing_but_the_latest_report(stage: Stage) ->
     page = stage.folder / "reports" / latest[0] / "index.html"
     page.unlink()
     run = daily(stage.settings)
-    assert run.issued == [] and run.troubles == [] and run.notes == []
+    assert run.forecasts == [] and run.troubles == [] and run.notes == []
     assert [report.folder.name for report in run.reports] == latest and page.exists()
 
 
-def test_missed_nights_are_made_up_for(stage: Stage) -> None:
+def test_missed_nights_are_made_up_for_and_the_model_is_opened_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = stage.reports()
     new = [stage.grow() for _ in range(2)]
+    opened: list[Path] = []
+    monkeypatch.setattr(
+        pipeline,
+        "open_predictor",
+        lambda *given: opened.append(used(stage)) or open_predictor(*given),
+    )
     run = daily(stage.settings)
+    assert opened == [used(stage)]
     assert origins(run) == new and run.troubles == []
     assert stage.reports() == first + new
     assert run.scored is not None and len(run.scored.scored) == 2 and run.scored.waiting == 1
@@ -143,7 +153,7 @@ def test_without_a_model_the_report_has_no_forecast_and_says_so(stage: Stage) ->
     (stage.folder / "models" / "current").unlink()
     shutil.rmtree(stage.folder / "forecasts")
     run = daily(stage.settings)
-    assert run.troubles == [] and run.issued == [] and run.scored is None
+    assert run.troubles == [] and run.forecasts == [] and run.scored is None
     assert len(run.notes) == 1 and "no model is in use" in run.notes[0]
     assert len(run.reports) == 1 and run.reports[0].report.provenance.forecast is None
 
@@ -164,7 +174,7 @@ def test_running_out_of_time_ends_the_run(stage: Stage) -> None:
 
 
 def test_a_run_for_a_day_of_the_past_knows_nothing_later(stage: Stage) -> None:
-    days = complete_days(stage.settings, date(2021, 6, 1))
+    days = possible_origins(stage.settings, date(2021, 6, 1))
     shutil.rmtree(stage.folder / "forecasts")
     shutil.rmtree(stage.folder / "reports")
     run = daily(stage.settings, as_of=days[-1])
@@ -180,7 +190,9 @@ def test_another_model_speaks_of_the_latest_day_again(stage: Stage) -> None:
     assert due_origins(stage.settings, model, today) == []
     other = Path(shutil.copytree(model, stage.folder / "models" / "other"))
     (other / "arguments.json").write_text((other / "arguments.json").read_text() + "\n")
-    assert due_origins(stage.settings, other, today) == [complete_days(stage.settings, today)[-1]]
+    assert due_origins(stage.settings, other, today) == [
+        possible_origins(stage.settings, today)[-1]
+    ]
 
 
 def test_a_forecast_about_fewer_streams_is_not_the_daily_one(stage: Stage) -> None:
@@ -190,7 +202,7 @@ def test_a_forecast_about_fewer_streams_is_not_the_daily_one(stage: Stage) -> No
     assert stream.list() == []
     known = Predictor(stage.settings, model).streams
     forecast(stage.settings, ForecastRequest(model, streams=known[0]))
-    latest = complete_days(stage.settings, today)[-1]
+    latest = possible_origins(stage.settings, today)[-1]
     for streams, due in (("all", [latest]), (known[0], []), ("top1", []), ("top9", [latest])):
         settings = changed(stage.settings, "flows", streams=streams)
         assert due_origins(settings, model, today) == due, streams
@@ -198,7 +210,7 @@ def test_a_forecast_about_fewer_streams_is_not_the_daily_one(stage: Stage) -> No
 
 def test_a_run_reaches_back_a_fortnight_and_no_further(stage: Stage) -> None:
     today, model = date(2021, 6, 1), used(stage)
-    days = complete_days(stage.settings, today)
+    days = possible_origins(stage.settings, today)
     shutil.rmtree(stage.folder / "forecasts")
     forecast(stage.settings, ForecastRequest(model, origin=days[-25]))
     due = due_origins(stage.settings, model, today)
@@ -210,7 +222,7 @@ def test_a_run_reaches_back_a_fortnight_and_no_further(stage: Stage) -> None:
 
 
 def test_backfill_makes_forecasts_and_reports_of_past_days(stage: Stage) -> None:
-    days = complete_days(stage.settings, date(2021, 6, 1))
+    days = possible_origins(stage.settings, date(2021, 6, 1))
     before = stage.reports()
     run = backfill(stage.settings, days[-4], days[-4])
     assert origins(run) == [days[-4].isoformat()]

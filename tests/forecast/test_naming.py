@@ -56,13 +56,12 @@ from gdelphi.forecast.prediction import (
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures.phrases import sentence
 from gdelphi.report.report import ReportRequest, make_report
-from gdelphi.text.forecaster_task import load_text_data
+from gdelphi.text.data import load_text_data
 from gdelphi.text.namer import Namer
-from gdelphi.text.namer_task import NamingTask
-from gdelphi.text.train import train_task
+from gdelphi.text.namer_task import NamerTask
 from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import changed, day_at, tree_of
-from helpers.text_world import TEXT
+from helpers.text_world import TEXT, train_here
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 __all__ = ["model", "one_thread", "predictor", "settings"]
@@ -75,15 +74,15 @@ NAMER: dict[str, Any] = {
 
 
 @cache
-def _task(settings: Settings) -> NamingTask:
-    return NamingTask(load_text_data(changed(settings, "text", **NAMER)))
+def _task(settings: Settings) -> NamerTask:
+    return NamerTask(load_text_data(changed(settings, "text", **NAMER)), made_actors=20)
 
 
 @pytest.fixture(scope="module")
 def namer(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A namer after a few steps; not to be changed."""
     torch.set_num_threads(1)
-    return train_task(_task(settings), tmp_path_factory.mktemp("names") / "namer").folder
+    return train_here(_task(settings), tmp_path_factory.mktemp("names") / "namer").folder
 
 
 def chosen(by: Naming, namer: Path) -> ChosenNames:

@@ -35,8 +35,7 @@ from gdelphi.forecast.archive import (
     model_fingerprint,
 )
 from gdelphi.forecast.calibrate import calibrate
-from gdelphi.forecast.forecast import ForecastRequest as ForecastRequest
-from gdelphi.forecast.forecast import ForecastResult, forecast
+from gdelphi.forecast.forecast import ForecastRequest, ForecastResult, forecast, open_predictor
 from gdelphi.forecast.naming import fitting_namer
 from gdelphi.forecast.naming_choice import USUAL_NAMER
 from gdelphi.forecast.predictor import Predictor
@@ -44,7 +43,8 @@ from gdelphi.judge.score import ForecastsScored, score_forecasts
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import EmbedResult, embed
 from gdelphi.measures.space import load_space
-from gdelphi.model.train import Trained, train
+from gdelphi.model.loop import Trained
+from gdelphi.model.train import train
 from gdelphi.report.report import (
     PAGE,
     ReportRequest,
@@ -53,10 +53,9 @@ from gdelphi.report.report import (
     reports_folder,
 )
 from gdelphi.store.connection import Store
-from gdelphi.store.ingest import IngestRequest as IngestRequest
-from gdelphi.store.ingest import IngestResult, ingest
-from gdelphi.text.tasks import make_task
-from gdelphi.text.train import TextTrained, train_task
+from gdelphi.store.ingest import IngestRequest, IngestResult, ingest
+from gdelphi.store.status import complete_days, read_days
+from gdelphi.text.train import TextTrained, train_text_model
 
 FURTHEST_BACK: Final = 14  # days of missed nights that a run makes up for
 CHALLENGER: Final = "challenger-"
@@ -83,12 +82,10 @@ def today() -> date:
 # --- what is due ----------------------------------------------------------------------------------
 
 
-def complete_days(settings: Settings, as_of: date) -> list[date]:
-    """News days that a forecast can be made from: loaded, complete and over."""
+def possible_origins(settings: Settings, as_of: date) -> list[date]:
+    """The complete days of a store: those that a forecast can be made from."""
     with Store(settings).reading() as connection:
-        rows = connection.rows("SELECT NewsDay, complete FROM days WHERE loaded > 0 ORDER BY 1")
-    newest = rows[-1][0] if rows else as_of
-    return [day for day, complete in rows if complete and (day < as_of or day < newest)]
+        return complete_days(read_days(connection), as_of)
 
 
 def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
@@ -99,7 +96,7 @@ def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
     model, or this one about fewer streams, has spoken of it. Into an empty folder goes the latest
     alone: the past is for `backfill`.
     """
-    days = complete_days(settings, as_of)
+    days = possible_origins(settings, as_of)
     made = ForecastStore(forecasts_folder(settings)).list()
     tomorrow = [each.recipe for each in made if each.recipe.horizon == 1]
     if not days:
@@ -129,7 +126,7 @@ def _streams_wanted(text: str, model: Path) -> int:
 
 def due_reports(settings: Settings, new: Sequence[date], as_of: date) -> list[date]:
     """Origins whose report is to be written: new ones, those that a killed run owes, the latest."""
-    days = complete_days(settings, as_of)
+    days = possible_origins(settings, as_of)
     if not days:
         return []
     since = days[-1] - timedelta(days=FURTHEST_BACK)
@@ -149,19 +146,13 @@ def bring(settings: Settings, since: date | None = None, until: date | None = No
     """Ingest; an error unless all that the archive has is there."""
     result = ingest(settings, IngestRequest(since=since, until=until))
     if not result.succeeded:
-        first = result.troubles[0] if result.troubles else None
+        first = result.problems[0] if result.problems else None
         told = f"; the first: {first.name}, {first.reason}" if first else ""
         raise PipelineError(
-            f"{len(result.troubles) + result.not_tried} files of {result.archive} could not be "
+            f"{len(result.problems) + result.not_tried} files of {result.archive} could not be "
             f"loaded{told}. `gdelphi status` tells of all"
         )
     return result
-
-
-def forecast_from(settings: Settings, model: Path, origin: date, as_of: date) -> ForecastResult:
-    """The forecast of the day after an origin, for the streams that the settings name."""
-    streams = settings.flows.streams
-    return forecast(settings, ForecastRequest(model, origin, streams=streams, as_of=as_of))
 
 
 def score(settings: Settings, as_of: date) -> ForecastsScored | None:
@@ -186,8 +177,8 @@ class PipelineRun:
 
     as_of: date
     ingested: IngestResult | None = None
-    represented: EmbedResult | None = None
-    issued: list[ForecastResult] = field(default_factory=list)
+    embedded: EmbedResult | None = None
+    forecasts: list[ForecastResult] = field(default_factory=list)
     scored: ForecastsScored | None = None
     reports: list[ReportWritten] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -218,7 +209,7 @@ def daily(
     with run.going_on("ingest"):
         run.ingested = do("ingest", lambda: bring(settings, until=run.as_of))
     with run.going_on("embed"):
-        run.represented = do("embed", lambda: embed(settings))
+        run.embedded = do("embed", lambda: embed(settings))
     with run.going_on("forecast"):
         model = model_in_use(settings)
         if model is None:
@@ -229,7 +220,7 @@ def daily(
         else:
             due = due_origins(settings, model, run.as_of)
             _forecast(settings, run, model, due, do, on_step)
-    _finish(settings, run, [each.forecast.manifest.recipe.origin for each in run.issued], do)
+    _finish(settings, run, [made.forecast.manifest.recipe.origin for made in run.forecasts], do)
     return run
 
 
@@ -248,11 +239,11 @@ def backfill(
     run = PipelineRun(as_of or today())
     with run.going_on("ingest"):
         run.ingested = do("ingest", lambda: bring(settings, since, until))
-    run.represented = do("embed", lambda: embed(settings))
+    run.embedded = do("embed", lambda: embed(settings))
     model = model_in_use(settings)
     if model is None:
         raise PipelineError("no model is in use: `gdelphi train`, then `gdelphi promote`")
-    days = [day for day in complete_days(settings, run.as_of) if since <= day <= until]
+    days = [day for day in possible_origins(settings, run.as_of) if since <= day <= until]
     if not days:
         raise PipelineError(
             f"{settings.store} has no complete day from {since} to {until}: `gdelphi status` says "
@@ -271,11 +262,22 @@ def _forecast(
     do: Do,
     on_step: OnStep,
 ) -> None:
+    """Forecasts from origins, for the streams that the settings name. The model is opened once,
+    with the first: that takes longer than a forecast."""
+    predictor: Predictor | None = None
+
+    def forecast_from(origin: date) -> ForecastResult:
+        nonlocal predictor
+        streams = settings.flows.streams
+        request = ForecastRequest(model, origin, streams=streams, as_of=run.as_of)
+        if predictor is None:
+            predictor = open_predictor(settings, request)
+        return forecast(settings, request, predictor=predictor)
+
     for number, origin in enumerate(origins, start=1):
         on_step(f"forecast {number} of {len(origins)}: from {origin}")
         with run.going_on(f"forecast from {origin}"):
-            work = _bound(forecast_from, settings, model, origin, run.as_of)
-            run.issued.append(do(f"forecast {origin}", work))
+            run.forecasts.append(do(f"forecast {origin}", partial(forecast_from, origin)))
 
 
 def _finish(settings: Settings, run: PipelineRun, origins: Sequence[date], do: Do) -> None:
@@ -287,13 +289,8 @@ def _finish(settings: Settings, run: PipelineRun, origins: Sequence[date], do: D
             raise PipelineError(f"{settings.store} has no complete day: `gdelphi status` says why")
         for origin in due:
             with run.going_on(f"report of {origin}"):
-                work = _bound(report_on, settings, origin, run.as_of)
+                work = partial(report_on, settings, origin, run.as_of)
                 run.reports.append(do(f"report {origin}", work))
-
-
-def _bound(work: Callable[..., T], *given: object) -> Callable[[], T]:
-    """In a loop a lambda would see the last round's values."""
-    return lambda: work(*given)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -334,7 +331,7 @@ def train_namer(settings: Settings) -> TextTrained | None:
     folder = settings.flows.models / USUAL_NAMER
     if fitting_namer(folder, space):
         return None
-    return _on_or_anew(partial(train_task, make_task(settings, "namer"), folder), folder)
+    return _on_or_anew(partial(train_text_model, settings, "namer", folder), folder)
 
 
 def calibrate_challenger(settings: Settings, folder: Path) -> None:

@@ -32,7 +32,8 @@ FORMAT: Final = 1
 MANIFEST: Final = "forecast.json"
 ID_LENGTH: Final = 16
 ARGUMENTS_FILE: Final = "arguments.json"
-NAMES_FILE: Final = "names.json"  # is there only if names were chosen: see `name_choice`
+NAMES_FILE: Final = "names.json"
+FUTURES_FILE: Final = "futures.json"  # is there only if names were chosen: see `name_choice`
 MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 
 
@@ -42,12 +43,13 @@ def forecasts_folder(settings: Settings) -> Path:
 
 
 def model_fingerprint(folder: Path, horizon: int = 1) -> str:
-    """Of a model's weights and of what was fitted beside them; names.json has the digest of the
-    namer."""
+    """Of a model's weights and of what was fitted and chosen beside them; names.json has the digest
+    of the namer."""
     digest = hashlib.sha256()
     further = f"-{horizon}" if horizon > 1 else ""
-    names = [NAMES_FILE] if (folder / NAMES_FILE).exists() else []
-    for name in (*MODEL_FILES, *(f"published-{level}{further}.json" for level in LEVELS), *names):
+    published = [f"published-{level}{further}.json" for level in LEVELS]
+    chosen = [name for name in (NAMES_FILE, FUTURES_FILE) if (folder / name).exists()]
+    for name in (*MODEL_FILES, *published, *chosen):
         digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
     return digest.hexdigest()[:16]
 

@@ -1,34 +1,33 @@
 """Calibration: what `gdelphi calibrate` does.
 
-What a model publishes, and who does what to whom, is fitted once on validation B and kept beside the
-model, with a mark of the weights that it was fitted to.
+What a model publishes, and who does what to whom, is fitted once on validation B and kept beside
+the model, with a mark of the weights that it was fitted to.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
 
-from gdelphi.common.files import file_digest, write_text_atomically
+import numpy as np
+
+from gdelphi.common.files import file_digest, write_json_atomically, write_text_atomically
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.types import LEVELS, Level
-from gdelphi.forecast.archive import (
-    ARGUMENTS_FILE,
-)
-from gdelphi.forecast.archive import forecasts_folder as forecasts_folder
-from gdelphi.forecast.archive import model_fingerprint as model_fingerprint
-from gdelphi.forecast.arguments import (
-    ArgumentHistory,
-    read_arguments,
-)
+from gdelphi.common.types import LEVELS, Level, Measure
+from gdelphi.forecast.archive import ARGUMENTS_FILE, FUTURES_FILE
+from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.forecast.future_choice import Atoms, FutureChoice
 from gdelphi.forecast.naming import ChosenNames
 from gdelphi.forecast.naming_choice import choose_names
+from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import FINE_EXAMPLES, Predictor
 from gdelphi.forecast.publisher import Choice
 from gdelphi.forecast.reconstruct import Reconstructor, fit
+from gdelphi.ot.energy import sliced_energy_score
 
 CALIBRATED_FILE: Final = "calibrated.json"
+FUTURES_DAYS: Final = 24  # of validation B on which moved and drawn atoms are compared
 ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
 
 
@@ -42,6 +41,8 @@ class Calibrated:
     """of validation B"""
     choices: tuple[tuple[Level, str, Choice], ...]
     """level, target, how it came to be published as it is"""
+    futures: FutureChoice
+    """whether the atoms of futures are moved"""
     names: ChosenNames | None = None
     """how futures are named; None: by their origin, without a choice"""
 
@@ -49,8 +50,9 @@ class Calibrated:
 def calibrate(
     predictor: Predictor, on_step: OnStep = silent, *, namer: Path | None = None
 ) -> Calibrated:
-    """Fit what is published, and who does what to whom, on validation B, and choose there what
-    futures are named by. Without a given namer one that lies among the models is tried."""
+    """Fit what is published, and who does what to whom, on validation B, and choose there whether
+    atoms of futures are moved and what they are named by. Without a given namer one that lies
+    among the models is tried."""
     choices = []
     for level in LEVELS:
         on_step(f"fitting what is published of level {level}")
@@ -60,9 +62,53 @@ def calibrate(
     days = predictor.target_days("validation_b")
     arguments = fit(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
     arguments.save(predictor.folder / ARGUMENTS_FILE)
+    futures = choose_futures(predictor, on_step)
+    predictor.moves_atoms = futures.atoms == "moved"
     names = choose_names(predictor, on_step, namer=namer)
     write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
-    return Calibrated(predictor.folder, days[0], days[-1], tuple(choices), names)
+    return Calibrated(predictor.folder, days[0], days[-1], tuple(choices), futures, names)
+
+
+def choose_futures(
+    predictor: Predictor, on_step: OnStep, *, days: int = FUTURES_DAYS
+) -> FutureChoice:
+    """Compare moved with drawn atoms on validation B, and keep the better beside the model."""
+    validation_b = predictor.target_days("validation_b")
+    places = np.linspace(0, len(validation_b) - 1, min(days, len(validation_b))).round()
+    chosen = [validation_b[place] for place in places.astype(int).tolist()]
+    scores: list[tuple[float, float]] = []
+    for number, day in enumerate(chosen, start=1):
+        on_step(f"comparing moved atoms with drawn ones, day {number} of {len(chosen)}")
+        origin = day - timedelta(days=1)
+        end = predictor.sampler.position(origin)
+        forecasts = predictor.forecasts_at(origin, ("root",))
+        for place in range(len(predictor.streams)):
+            outcome = predictor.pack.atoms(end + 1, place)
+            if len(outcome.weights):
+                moved = forecasts.futures(place, moved=True)
+                drawn = forecasts.futures(place, moved=False)
+                scores.append((_energy(moved, outcome), _energy(drawn, outcome)))
+    values = np.array(scores).reshape(-1, 2)
+    values = values[~np.isnan(values).any(axis=1)]
+    means = values.mean(axis=0) if len(values) else np.full(2, np.nan)
+    atoms: Atoms = "drawn" if means[1] < means[0] else "moved"
+    choice = FutureChoice(atoms, float(means[0]), float(means[1]), len(chosen), len(values))
+    write_json_atomically(predictor.folder / FUTURES_FILE, asdict(choice))
+    return choice
+
+
+def _energy(futures: StreamFutures, outcome: Measure) -> float:
+    """Fair energy score of futures with their weights; NaN if fewer than two have atoms."""
+    exists = futures.exists
+    weights = futures.tilted.weights[exists]
+    if exists.sum() < 2 or weights.sum() <= 0:
+        return float("nan")
+    members = []
+    for number in np.flatnonzero(exists):
+        there = futures.weights[number] > 0
+        mass = futures.weights[number][there].astype(np.float64)
+        members.append(Measure(futures.points[number][there], mass / mass.sum()))
+    return float(sliced_energy_score(members, outcome, weights=weights / weights.sum(), fair=True))
 
 
 def _arguments(predictor: Predictor, until: date) -> ArgumentHistory:

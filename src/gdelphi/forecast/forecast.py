@@ -154,8 +154,8 @@ def recipe_of(
 def data_fingerprint(predictor: Predictor, origin: date) -> str:
     """Of the days up to an origin, and how they are described.
 
-    Each day's file says what it was made from, and a predictor does not open while one is behind the
-    store; so those marks stand for the days' rows, and thousands of files need not be read.
+    Each day's file says what it was made from, and a predictor does not open while one is behind
+    the store; so those marks stand for the days' rows, and thousands of files need not be read.
     """
     clouds = Clouds(measures_folder(predictor.settings)).files.made_from()
     known = [[day.isoformat(), clouds[day]] for day in sorted(clouds) if day <= origin]

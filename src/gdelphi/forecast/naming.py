@@ -210,7 +210,7 @@ def keep_names(folder: Path, chosen: ChosenNames, namer: Path) -> None:
     chosen.save(folder)
 
 
-# --- at a predictor ------------------------------------------------------------------------------------
+# --- at a predictor -------------------------------------------------------------------------------
 
 
 class NameBook:

@@ -23,8 +23,8 @@ from gdelphi.gdelt.cameo import (
     country_by_iso3,
 )
 from gdelphi.measures.brief import name_of
-from gdelphi.store.connection import Connection, Store
-from gdelphi.store.status import DayStatus, latest_complete_day
+from gdelphi.store.connection import Store
+from gdelphi.store.status import DayStatus, complete_days, read_days
 
 NEAREST: Final = 5  # names offered for one that is not known
 
@@ -47,8 +47,8 @@ def resolve_origin(
     """The origin that is meant; a day that is not complete is refused unless it is allowed."""
     as_of = as_of or datetime.now(UTC).date()
     with Store(settings).reading() as connection:
-        days = _days(connection)
-    latest = latest_complete_day(days, as_of)
+        days = read_days(connection)
+    latest = max(complete_days(days, as_of), default=None)
     if origin == "latest":
         if latest is None:
             raise ForecastError(f"{settings.store} has no complete day: `gdelphi status` says why")
@@ -62,20 +62,14 @@ def resolve_origin(
     return ForecastOrigin(origin, partial=bool(why))
 
 
-def _days(connection: Connection) -> list[DayStatus]:
-    rows = connection.rows("SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY 1")
-    return [DayStatus(*row) for row in rows]
-
-
 def _incomplete(days: Sequence[DayStatus], origin: date, as_of: date) -> str:
     """Why a day is not complete; nothing if it is."""
+    if origin in complete_days(days, as_of):
+        return ""
     known = {day.day: day for day in days}
     if origin not in known or not known[origin].loaded:
         return "the store has none of its files"
-    if not known[origin].complete:
-        return "some of its files are not loaded"
-    newest = max(day.day for day in days if day.loaded)
-    return "" if origin < as_of or origin < newest else "it is not over"
+    return "it is not over" if known[origin].complete else "some of its files are not loaded"
 
 
 def choose_streams(predictor: Predictor, text: str, origin: date) -> tuple[str, ...]:
@@ -109,8 +103,8 @@ def check_stream(predictor: Predictor, name: str) -> None:
     near = [f"{each} ({name_of(each)})" for each in dict.fromkeys(_nearest(predictor, name))]
     offered = f"nearest are {', '.join(near[:NEAREST])}" if near else _all(predictor.streams)
     raise ForecastError(
-        f"the model in {predictor.folder} does not know the stream {name}; {offered}. Streams are FIPS "
-        "10-4 codes (UP is Ukraine, GM Germany) or WORLD"
+        f"the model in {predictor.folder} does not know the stream {name}; {offered}. Streams are "
+        "FIPS 10-4 codes (UP is Ukraine, GM Germany) or WORLD"
     )
 
 

@@ -27,6 +27,7 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.future_choice import left_where_drawn, read_future_choice
 from gdelphi.forecast.future_weights import reweight
 from gdelphi.forecast.members import members
 from gdelphi.forecast.naming import NameBook
@@ -115,6 +116,8 @@ class Predictor:
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
         )
         self.names = NameBook(self.folder, self.pack, space, namer=namer)
+        choice = read_future_choice(self.folder)
+        self.moves_atoms = choice is None or choice.atoms == "moved"
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
 
@@ -292,11 +295,17 @@ class Predictor:
                 f"the model in {self.folder} does not know {', '.join(unknown)}: it was trained "
                 f"with {', '.join(self.streams)}"
             )
-        publishers = {level: self.publisher(level, horizon) for level in LEVELS}
-        forecasts = OriginForecasts(self, origin, publishers, horizon)
+        forecasts = self.forecasts_at(origin, horizon=horizon)
         return [
             forecasts.prediction(self.streams.index(stream), partial=partial) for stream in streams
         ]
+
+    def forecasts_at(
+        self, origin: date, levels: Sequence[Level] = LEVELS, *, horizon: int = 1
+    ) -> "OriginForecasts":
+        """All that is forecast at an origin, at some levels from the root down."""
+        publishers = {level: self.publisher(level, horizon) for level in levels}
+        return OriginForecasts(self, origin, publishers, horizon)
 
 
 class OriginForecasts:
@@ -325,10 +334,12 @@ class OriginForecasts:
         }
         """level -> published, combined, stack or a member -> its forecasts of each stream"""
 
-    def futures(self, place: int) -> StreamFutures:
-        """The futures of the stream at a place, reweighted to the published roots."""
+    def futures(self, place: int, *, moved: bool | None = None) -> StreamFutures:
+        """The futures of the stream at a place, reweighted to the published roots. Their atoms are
+        moved or left where they were drawn: as asked for, else as was chosen for the model."""
         wanted = self.answers["root"][PUBLISHED][place].occurs
-        return stream_futures(self.predictor, self.sampled, place, self.histories["root"], wanted)
+        history = self.histories["root"]
+        return stream_futures(self.predictor, self.sampled, place, history, wanted, moved=moved)
 
     def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
         """What is published about the stream at a place: levels coherent, shares those of the days
@@ -377,7 +388,7 @@ class OriginForecasts:
 
     @cached_property
     def _contributions(self) -> dict[Level, dict[str, dict[str, FloatArray]]]:
-        """Level -> combined or stack -> target -> what each feature adds, [stream, code, feature]"""
+        """By level, combined or stack, and target: what features add, [stream, code, feature]."""
         return {
             level: {
                 stack.name: stack.contributions(self.histories[level], self.answers[level])
@@ -388,7 +399,13 @@ class OriginForecasts:
 
 
 def stream_futures(
-    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
+    predictor: Predictor,
+    sampled: Sampled,
+    place: int,
+    history: Profiles,
+    wanted: FloatArray,
+    *,
+    moved: bool | None = None,
 ) -> StreamFutures:
     """The futures of the stream at a place, reweighted to the wanted probabilities of the roots;
     the history is that of the roots."""
@@ -398,7 +415,7 @@ def stream_futures(
     number = len(happens)
     rows, named = np.unique(drawn.rows[place], return_inverse=True)
     called = predictor.pack.phrases_at(rows)
-    return StreamFutures(
+    futures = StreamFutures(
         days=tuple(predictor.sequences.day(int(day)) for day in drawn.days[place]),
         points=drawn.points[place],
         weights=drawn.weights[place],
@@ -411,6 +428,8 @@ def stream_futures(
         seed=predictor.sampler.seed,
         names=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
     )
+    moves = predictor.moves_atoms if moved is None else moved
+    return futures if moves else left_where_drawn(futures, drawn.rows[place], predictor.pack)
 
 
 def _cut(history: Profiles, since: date, until: date) -> Profiles:

@@ -226,7 +226,8 @@ def days_to_judge(predictor: Predictor, request: BacktestRequest) -> list[date]:
     days = known[:: request.every]
     if not days:
         raise JudgeError(
-            f"no known day between {since} and {until}: measures reach to {predictor.sampler.last_day}"
+            f"no known day between {since} and {until}: measures reach to "
+            f"{predictor.sampler.last_day}"
         )
     return days
 

@@ -2,7 +2,8 @@
 
 Asked are what is published, all that it is combined from, and, in a simulated world, the oracles.
 What is published is judged as a reader gets it: levels coherent, shares from the drawn days with
-the weights of the futures. For shares the stack is the recency bootstrap, whose samples it hands on.
+the weights of the futures. For shares the stack is the recency bootstrap, whose samples it hands
+on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +70,9 @@ class Answers(NamedTuple):
     forecasts: dict[str, list[Forecast]]
     """by forecaster, for each stream"""
     futures: list[StreamFutures]
-    """of each stream"""
+    """of each stream, as published"""
+    moved: list[StreamFutures] | None
+    """the same with moved atoms; None: these are published"""
 
 
 class BacktestDay:
@@ -123,16 +126,22 @@ class BacktestDay:
         published = [made.published(place, futures[place])[level] for place in range(len(futures))]
         oracles = ask(self._oracles, made.histories[level], origin)
         answers = {**made.answers[level], PUBLISHED: published, **oracles}
-        return Answers({name: answers[name] for name in self.names}, futures)
+        places = range(len(self.predictor.streams))
+        moved = (
+            None
+            if self.predictor.moves_atoms
+            else [made.futures(place, moved=True) for place in places]
+        )
+        return Answers({name: answers[name] for name in self.names}, futures, moved)
 
     def day(self, day: date) -> dict[str, pa.Table]:
         """The tables of a target day, one day ahead."""
         origin = day - timedelta(days=1)
-        forecasts, futures = self.ask(origin)
+        forecasts, futures, moved = self.ask(origin)
         history = self.predictor.history(self.options.level)
         outcome = outcomes(history, origin)
         shares = shares_of(history.weights[:, (day - history.days[0]).days])
-        scores = self._futures.day(origin, futures) if self.options.level == "root" else []
+        scores = self._futures.day(origin, futures, moved) if self.options.level == "root" else []
         return {
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),

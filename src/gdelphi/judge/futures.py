@@ -147,8 +147,14 @@ class FutureJudge:
             Points(predictor.space, open_cache(predictor.settings)) if predictor.text else None
         )
 
-    def day(self, origin: date, futures: Sequence[StreamFutures]) -> list[FutureScore]:
-        """Scores of all streams whose next day has atoms, given their futures."""
+    def day(
+        self,
+        origin: date,
+        futures: Sequence[StreamFutures],
+        moved: Sequence[StreamFutures] | None = None,
+    ) -> list[FutureScore]:
+        """Scores of all streams whose next day has atoms, given their futures as published, and
+        with moved atoms where that is not the same."""
         end = self._predictor.sampler.position(origin)
         came = end + 1
         kernel = self._recency(origin)
@@ -156,9 +162,10 @@ class FutureJudge:
             self._predictor.text.model.at(origin) if self._predictor.text else [None] * len(futures)
         )
         found: list[FutureScore] = []
-        for place, future in enumerate(futures):
+        for place, published in enumerate(futures):
             if came < self._pack.facts.days and self._has_atoms[came, place]:
-                found += self._stream(place, end, future, kernel, written[place])
+                other = None if moved is None else moved[place]
+                found += self._stream(place, end, published, other, kernel, written[place])
         return found
 
     def _recency(self, origin: date) -> FloatArray:
@@ -173,6 +180,7 @@ class FutureJudge:
         place: int,
         end: int,
         futures: StreamFutures,
+        moved: StreamFutures | None,
         kernel: FloatArray,
         written: StreamTexts | None = None,
     ) -> list[FutureScore]:
@@ -182,10 +190,18 @@ class FutureJudge:
         texts_as_days = self._placed(written)
         measures = _batch(
             [self._pack.atoms(end + 1, place)],
-            *_moved(futures),
+            *_moved(moved or futures),
             [*(self._pack.atoms(int(day), place) for day in distinct), *texts_as_days],
         )
-        ensembles = _ensembles(futures, past, distinct)
+        ensembles = _ensembles(moved or futures, past, distinct)
+        if moved is not None:  # published futures are drawn days, with other weights
+            first = self._pack.first_day
+            days = np.array([(day - first).days for day in futures.days], dtype=np.int64)
+            there = futures.exists & self._has_atoms[days, place]
+            rows = 1 + int(moved.exists.sum()) + np.searchsorted(distinct, days[there])
+            ensembles.pop(TILTED, None)
+            if there.any():
+                ensembles[TILTED] = _Ensemble(rows, normalised(futures.tilted.weights[there]))
         if texts_as_days:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
