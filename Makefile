@@ -1,13 +1,14 @@
-# Two commands do everything on a fresh machine, each setting up what it needs:
+# On a fresh machine each of these sets up what it needs:
 #   make demo   a small simulated world, from its archive to the report
-#   make test   all tests
+#   make test   all tests; lint and types are among them
+#   make quick  the tests that take no time, for work on the code
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
-.PHONY: demo test lint format benchmark clean
+.PHONY: demo test quick lint format benchmark clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
@@ -19,6 +20,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+quick: $(INSTALLED)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

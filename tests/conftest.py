@@ -11,17 +11,24 @@ from gdelphi.common.settings import ENV_PREFIX
 LONG = (
     "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
     "forecast/test_forecast.py", "app/test_pipeline.py",
-    "model/test_train_command.py", "model/test_train.py", "app/test_promote.py",
+    "app/test_train_command.py", "model/test_train.py", "app/test_promote.py", "tests/test_lint.py",
     "store/test_load.py",
     "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",
 )  # fmt: skip
 """files that take longest: begun first, they leave no worker alone at the end"""
 
 
+SLOW_FIXTURES = {"browser", "pinned", "predictor", "shared_data", "trained", "undisturbed"}
+"""a browser is started, a model trained, real data read: whatever asks for one of them is slow"""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, whole and in their order."""
+    """Long files first, whole and in their order; what needs a slow fixture is marked as slow."""
     order = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.name}", len(LONG)))
+    for item in items:
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -89,10 +89,8 @@ def test_sql_prints_tables_csv_and_json(store: str) -> None:
     assert table.stdout.split() == ["NewsDay", "rows", "2014-01-06", "10", "2014-01-07", "10"]
     text = gdelphi("sql", QUERY, "--store", store, "--format", "csv").stdout
     assert list(csv.reader(io.StringIO(text)))[1] == ["2014-01-06", "10"]
-    found = json.loads(
-        gdelphi("sql", "-", "--store", store, "--format", "json", given=QUERY).stdout
-    )
-    assert found[1] == {"NewsDay": "2014-01-07", "rows": 10}
+    rows = json.loads(gdelphi("sql", "-", "--store", store, "--format", "json", given=QUERY).stdout)
+    assert rows[1] == {"NewsDay": "2014-01-07", "rows": 10}
 
 
 def test_sql_values_are_shown_as_they_are(store: str) -> None:
@@ -126,7 +124,7 @@ def test_config_says_where_values_come_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["ingest", "--archive", "nowhere"], 1, "no archive at nowhere"),
         (["ingest", "absent.csv"], 1, "no file at absent.csv"),
@@ -137,10 +135,10 @@ def test_config_says_where_values_come_from(tmp_path: Path) -> None:
         (["config", "--config", "absent.toml"], 2, "no settings file at absent.toml"),
     ],
 )
-def test_mistakes_are_one_line_and_no_traceback(words: list[str], code: int, said: str) -> None:
+def test_mistakes_are_one_line_and_no_traceback(words: list[str], code: int, message: str) -> None:
     done = gdelphi(*words)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -48,9 +48,9 @@ class Hook:
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
     monkeypatch.setattr(notifying, "FIRST_PAUSE", 0.01)
-    found = Hook()
-    yield found
-    found.close()
+    made = Hook()
+    yield made
+    made.close()
 
 
 def test_a_webhook_gets_the_text_as_json(hook: Hook) -> None:
@@ -90,16 +90,16 @@ def test_a_command_gets_the_text_as_its_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "problem"),
     [
         (f"{sys.executable} -c \"import sys; sys.exit('no mail')\"", "exits with 1: no mail"),
         ("no-such-command-here", "cannot be run"),
         ("'not closed", "cannot be run"),
     ],
 )
-def test_a_command_that_fails_is_told_of_and_raises_nothing(command: str, said: str) -> None:
+def test_a_command_that_fails_is_told_of_and_raises_nothing(command: str, problem: str) -> None:
     problems = notify(FlowSettings(notify_command=command), "it failed")
-    assert len(problems) == 1 and said in problems[0]
+    assert len(problems) == 1 and problem in problems[0]
 
 
 def test_both_ways_are_tried_and_long_texts_are_cut(hook: Hook) -> None:

@@ -71,7 +71,7 @@ import json, os, shutil, sys
 from datetime import date
 from pathlib import Path
 from gdelphi.common.settings import load_settings
-config, said = sys.argv[1], {}
+config, results = sys.argv[1], {}
 settings = load_settings(Path(config)).settings
 from gdelphi_flows import serve
 api, secret = serve._running(settings)
@@ -89,47 +89,48 @@ from gdelphi_flows.backfill import backfill
 from gdelphi_flows.backtest import backtest
 
 def described(made):
-    schedules = [each.schedule for each in made.schedules or []]
-    times = [getattr(each, "cron", None) or each.interval.total_seconds() for each in schedules]
-    asked = sorted(made._parameter_openapi_schema.properties)
-    return [made.flow_name, made.entrypoint, made.parameters, asked, times]
+    schedules = [scheduled.schedule for scheduled in made.schedules or []]
+    times = [getattr(when, "cron", None) or when.interval.total_seconds() for when in schedules]
+    parameters = sorted(made._parameter_openapi_schema.properties)
+    return [made.flow_name, made.entrypoint, made.parameters, parameters, times]
 
 def strangers():
     url = f"{SubprocessASGIServer().api_url}/deployments/filter"
-    asks = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     answers = [
         httpx.post(url, json={}), httpx.post(url, json={}, auth=("gdelphi", "wrong")),
         httpx.get(url.replace("deployments/filter", "csrf-token?client=evil")),
-        httpx.options(url, headers=asks),
+        httpx.options(url, headers=headers),
     ]
-    return [[each.status_code, each.headers.get("access-control-allow-origin")] for each in answers]
+    allowed = "access-control-allow-origin"
+    return [[answer.status_code, answer.headers.get(allowed)] for answer in answers]
 
-said["served"] = {each.name: described(each) for each in deployments(settings)}
-said["often"] = {each.name: described(each) for each in deployments(settings, 9.0)}
-said["next"] = next_runs(settings)
-said["loaded"] = {
+results["served"] = {made.name: described(made) for made in deployments(settings)}
+results["often"] = {made.name: described(made) for made in deployments(settings, 9.0)}
+results["next"] = next_runs(settings)
+results["loaded"] = {
     name: load_flow_from_entrypoint(f"gdelphi_flows.{module}.{name}").name
     for name, module in json.loads(sys.argv[2]).items()
 }
 shared.DELAYS[:] = [0.0, 0.0]
 ingest()
-said["strangers"] = strangers()
+results["strangers"] = strangers()
 train(as_of=date(2021, 6, 1), name="challenger-a")
 backfill(date(2021, 3, 23), date(2021, 3, 23))
 backtest(every=9)
-said["namer"] = (settings.flows.models / "text-namer" / "model.safetensors").exists()
+results["namer"] = (settings.flows.models / "text-namer" / "model.safetensors").exists()
 shutil.rmtree(settings.ingest.archive)
 failed = daily(return_state=True)
-said["failed"] = [failed.name, failed.message]
+results["failed"] = [failed.name, failed.message]
 with get_client(sync_client=True) as client:
     runs = client.read_task_runs()
-    said["tasks"] = {
-        each.name.rpartition("-")[0]: [each.run_count, sorted(each.tags), each.state.name]
-        for each in runs if each.flow_run_id == failed.state_details.flow_run_id
+    results["tasks"] = {
+        run.name.rpartition("-")[0]: [run.run_count, sorted(run.tags), run.state.name]
+        for run in runs if run.flow_run_id == failed.state_details.flow_run_id
     }
-    said["retries"] = {each.name.rpartition("-")[0]: each.empirical_policy.retries for each in runs}
-    said["artifacts"] = sorted({each.key for each in client.read_artifacts() if each.key})
-print("SAID" + json.dumps(said))
+    results["retries"] = {run.name.rpartition("-")[0]: run.empirical_policy.retries for run in runs}
+    results["artifacts"] = sorted({left.key for left in client.read_artifacts() if left.key})
+print("RESULTS" + json.dumps(results))
 """
 
 
@@ -143,7 +144,7 @@ def stage(
 
 
 @pytest.fixture(scope="module")
-def said(stage: Stage) -> dict[str, Any]:
+def results(stage: Stage) -> dict[str, Any]:
     """What all flows did, in a process of its own with a Prefect of its own."""
     ran = subprocess.run(
         [sys.executable, "-c", DRIVER, str(stage.config), json.dumps(FLOWS)],
@@ -152,81 +153,85 @@ def said(stage: Stage) -> dict[str, Any]:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-5000:]
     assert stage.processes() == [], "the server inside it has ended with it"
-    found: dict[str, Any] = json.loads(ran.stdout.rpartition("SAID")[2])
-    return found
+    reported: dict[str, Any] = json.loads(ran.stdout.rpartition("RESULTS")[2])
+    return reported
 
 
 def test_a_run_without_an_archive_fails_publishes_and_tells(
-    stage: Stage, said: dict[str, Any]
+    stage: Stage, results: dict[str, Any]
 ) -> None:
-    name, message = said["failed"]
+    name, message = results["failed"]
     assert name == "Failed" and "PipelineError: ingest: " in message
-    told = [line for line in stage.told if "gdelphi-daily" in line]
-    assert len(told) == 1 and "Failed" in told[0] and "ingest" in told[0]
+    sent = [line for line in stage.notifications if "gdelphi-daily" in line]
+    assert len(sent) == 1 and "Failed" in sent[0] and "ingest" in sent[0]
     assert stage.reports() == ["2021-03-23"], "made by the backfill, and again with its banner"
     page = (stage.folder / "reports" / "2021-03-23" / "report.json").read_text()
     assert json.loads(page)["stale"]
 
 
-def test_training_makes_a_namer_too(said: dict[str, Any]) -> None:
-    assert said["namer"]
-    assert "names" in said["retries"], "as a task of its own"
+def test_training_makes_a_namer_too(results: dict[str, Any]) -> None:
+    assert results["namer"]
+    assert "names" in results["retries"], "as a task of its own"
 
 
-def test_only_downloads_are_tried_again(said: dict[str, Any]) -> None:
-    assert said["tasks"]["ingest"] == [3, ["gdelphi-writer"], "Failed"]
-    assert said["tasks"]["embed"] == [1, ["gdelphi-writer"], "Completed"]
-    assert {name for name, retries in said["retries"].items() if retries} == {"ingest"}
+def test_only_downloads_are_tried_again(results: dict[str, Any]) -> None:
+    assert results["tasks"]["ingest"] == [3, ["gdelphi-writer"], "Failed"]
+    assert results["tasks"]["embed"] == [1, ["gdelphi-writer"], "Completed"]
+    assert {name for name, retries in results["retries"].items() if retries} == {"ingest"}
 
 
 def test_training_leaves_a_decision_and_the_others_their_tables(
-    stage: Stage, said: dict[str, Any]
+    stage: Stage, results: dict[str, Any]
 ) -> None:
     log = (stage.folder / "models" / "promotions.jsonl").read_text().splitlines()
     assert [json.loads(line)["source"].rpartition("/")[2] for line in log][1:] == ["challenger-a"]
     wanted = ["backtest", "forecast-summary", "ingest", "progress", "promotion", "report"]
-    assert said["artifacts"] == wanted
+    assert results["artifacts"] == wanted
     assert list((stage.folder / "backtests").glob("*/summary.json"))
 
 
-def test_the_server_of_a_single_run_refuses_strangers(stage: Stage, said: dict[str, Any]) -> None:
-    assert said["strangers"] == [[403, None], [403, None], [401, None], [400, None]]
+def test_the_server_of_a_single_run_refuses_strangers(
+    stage: Stage, results: dict[str, Any]
+) -> None:
+    assert results["strangers"] == [[403, None], [403, None], [401, None], [400, None]]
     assert (stage.folder / "prefect").stat().st_mode & 0o777 == 0o700
 
 
 # --- deployments ----------------------------------------------------------------------------------
 
 
-def test_served_flows_have_the_times_of_the_settings(stage: Stage, said: dict[str, Any]) -> None:
-    served, flows = said["served"], stage.settings.flows
+def test_served_flows_have_the_times_of_the_settings(stage: Stage, results: dict[str, Any]) -> None:
+    served, flows = results["served"], stage.settings.flows
     assert set(served) == set(FLOWS)
-    for name, (flow, entrypoint, parameters, asked, times) in served.items():
+    for name, (flow, entrypoint, defaults, parameters, times) in served.items():
         assert flow == f"gdelphi-{name}"
-        assert parameters == {} and "as_of" in asked and "config" not in asked
+        assert defaults == {} and "as_of" in parameters and "config" not in parameters
         assert entrypoint == f"gdelphi_flows.{FLOWS[name]}.{name}"
         wanted = {"daily": [flows.daily], "train": [flows.training]}.get(name, [])
         assert times == wanted
-    assert [times for *_, times in said["often"].values() if times] == [[9.0]]
-    assert len(said["next"]) == 2 and all("UTC" in line for line in said["next"])
+    assert [times for *_, times in results["often"].values() if times] == [[9.0]]
+    assert len(results["next"]) == 2 and all("UTC" in line for line in results["next"])
 
 
-def test_the_same_flows_are_deployed_to_work_pools(said: dict[str, Any]) -> None:
+def test_the_same_flows_are_deployed_to_work_pools(results: dict[str, Any]) -> None:
     yaml = pytest.importorskip("yaml")
     content = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    found = {each["name"]: each for each in content["deployments"]}
-    assert {name: each["entrypoint"] for name, each in found.items()} == {
-        name: entrypoint for name, (_, entrypoint, *_) in said["served"].items()
+    deployed = {entry["name"]: entry for entry in content["deployments"]}
+    assert {name: entry["entrypoint"] for name, entry in deployed.items()} == {
+        name: entrypoint for name, (_, entrypoint, *_) in results["served"].items()
     }
-    assert said["loaded"] == {name: f"gdelphi-{name}" for name in FLOWS}
-    for each in found.values():
-        assert "parameters" not in each, "which settings file is used is none"
-        variables = each["work_pool"]["job_variables"]["env"]
+    assert results["loaded"] == {name: f"gdelphi-{name}" for name in FLOWS}
+    for entry in deployed.values():
+        assert "parameters" not in entry, "which settings file is used is none"
+        variables = entry["work_pool"]["job_variables"]["env"]
         assert variables == {"GDELPHI_CONFIG": "{{ $GDELPHI_CONFIG }}"}
     crons = {
-        name: each["schedules"][0]["cron"] for name, each in found.items() if "schedules" in each
+        name: entry["schedules"][0]["cron"]
+        for name, entry in deployed.items()
+        if "schedules" in entry
     }
     assert crons == {"daily": FlowSettings().daily, "train": FlowSettings().training}
-    assert all(each["concurrency_limit"]["limit"] == 1 for each in found.values())
+    assert all(entry["concurrency_limit"]["limit"] == 1 for entry in deployed.values())
 
 
 # --- what cannot be served ------------------------------------------------------------------------

@@ -95,29 +95,29 @@ def serving(
 def running(stage: Stage) -> int | None:
     """The process of the run at work."""
     try:
-        said = lock_file(stage.settings).read_text()
+        holder = lock_file(stage.settings).read_text()
     except FileNotFoundError:
         return None
-    return int(said.partition("process ")[2].partition(",")[0]) if "process " in said else None
+    return int(holder.partition("process ")[2].partition(",")[0]) if "process " in holder else None
 
 
 def states(stage: Stage, flow: str = "daily") -> list[str]:
     """Of all runs of a flow that have ended, as the server tells them."""
-    asked = {"sort": "START_TIME_ASC", "flows": {"name": {"any_": [f"gdelphi-{flow}"]}}}
-    found = stage.api.post("flow_runs/filter", json=asked).raise_for_status().json()
-    return [run["state_name"] for run in found if run["end_time"]]
+    query = {"sort": "START_TIME_ASC", "flows": {"name": {"any_": [f"gdelphi-{flow}"]}}}
+    runs = stage.api.post("flow_runs/filter", json=query).raise_for_status().json()
+    return [run["state_name"] for run in runs if run["end_time"]]
 
 
 def deployment(stage: Stage, name: str) -> str | None:
     """Its id, once the server knows it."""
-    found = stage.api.post("deployments/filter", json={}).raise_for_status().json()
-    return next((each["id"] for each in found if each["name"] == name), None)
+    rows = stage.api.post("deployments/filter", json={}).raise_for_status().json()
+    return next((row["id"] for row in rows if row["name"] == name), None)
 
 
 def artifacts(stage: Stage) -> set[str]:
     """Names of all that runs have left on Prefect's page."""
-    found = stage.api.post("artifacts/filter", json={}).raise_for_status().json()
-    return {each["key"] for each in found}
+    rows = stage.api.post("artifacts/filter", json={}).raise_for_status().json()
+    return {row["key"] for row in rows}
 
 
 def kill_run(stage: Stage, done: list[str]) -> int | None:
@@ -146,7 +146,7 @@ def attacks(client: httpx.Client, target: str) -> list[int]:
         client.post(f"deployments/{target}/create_flow_run", json={}),
         client.patch(f"deployments/{target}", json={"pull_steps": [SHELL]}),
     ]
-    return [each.status_code for each in answers]
+    return [answer.status_code for answer in answers]
 
 
 def test_who_has_no_password_can_neither_look_nor_change_anything(serving: Serving) -> None:
@@ -192,7 +192,7 @@ def test_the_password_is_in_one_file_that_nobody_else_can_read(serving: Serving)
         assert password not in log.read_text()
     commands = [Path(f"/proc/{pid}/cmdline") for pid in serving.stage.processes()]
     started = [path.read_bytes() for path in commands if path.exists()]
-    assert len(started) >= 3 and not any(password.encode() in each for each in started)
+    assert len(started) >= 3 and not any(password.encode() in command for command in started)
 
 
 def test_a_run_cannot_choose_its_settings(
@@ -200,16 +200,17 @@ def test_a_run_cannot_choose_its_settings(
 ) -> None:
     stage, other = serving.stage, tmp_path / "evil.toml"
     other.write_text(toml_of(tmp_path, settings))  # names a command, for runs that fail
-    asked = {"parameters": {"config": str(other)}, "state": {"type": "SCHEDULED"}}
-    for name, given in (("backtest", asked), ("ingest", {"state": asked["state"]})):
+    scheduled = {"state": {"type": "SCHEDULED"}}
+    forged = {**scheduled, "parameters": {"config": str(other)}}
+    for name, request in (("backtest", forged), ("ingest", scheduled)):
         target = serving.wait_for(lambda name=name: deployment(stage, name), "the deployments")
-        stage.api.post(f"deployments/{target}/create_flow_run", json=given).raise_for_status()
+        stage.api.post(f"deployments/{target}/create_flow_run", json=request).raise_for_status()
     assert "temporary server" not in serving.once("ingest"), "it talks to the one that is there"
     serving.wait_for(lambda: len(states(stage, "ingest")) == 2, "the runs that were asked for")
     serving.wait_for(lambda: states(stage, "backtest"), "the run with other settings")
     assert states(stage, "ingest") == ["Completed"] * 2
     assert states(stage, "backtest") == ["Crashed"]
-    serving.wait_for(lambda: "gdelphi-backtest" in " ".join(stage.told), "who is told")
+    serving.wait_for(lambda: "gdelphi-backtest" in " ".join(stage.notifications), "who is told")
     assert list(tmp_path.iterdir()) == [other], "nothing was run for it"
 
 
@@ -263,17 +264,17 @@ def test_three_runs_and_a_killed_one_end_with_three_reports(serving: Serving) ->
         serving.wait_for(lambda: third in stage.reports(), "the third report")
         serving.wait_for(lambda: states(stage).count("Completed") >= 3, "three completed runs")
         serving.wait_for(lambda: "Crashed" in states(stage), "the state of the killed run")
-        told = f"process {struck}"  # which run was killed
-        serving.wait_for(lambda: told in " ".join(stage.told), "the message")
+        killed = f"process {struck}"
+        serving.wait_for(lambda: killed in " ".join(stage.notifications), "the message")
         assert stage.reports() == [*first, second, third]
         assert artifacts(stage) >= {"ingest", "forecast-summary", "report", "progress"}
     finally:
         stage.api.close()
         code = serving.stop()
-    said = serving.log.read_text()
-    assert code == 0, said[-3000:]
-    assert "Prefect's page is at" in said and "stopped" in said and "every 8 seconds" in said
-    assert "Traceback" not in said[before:], said
+    log = serving.log.read_text()
+    assert code == 0, log[-3000:]
+    assert "Prefect's page is at" in log and "stopped" in log and "every 8 seconds" in log
+    assert "Traceback" not in log[before:], log
     assert stage.processes() == []
     assert not (stage.folder / "home").exists(), "nothing is written into the user's home"
 
@@ -295,7 +296,7 @@ def child_of(tmp_path: Path, script: str, *arguments: str) -> Child:
     return Child("a process", command, dict(os.environ), tmp_path / "log")
 
 
-def said_by(child: Child) -> str:
+def output_of(child: Child) -> str:
     assert child.log is not None
     return child.log.read_text() if child.log.exists() else ""
 
@@ -306,7 +307,7 @@ def test_a_child_is_ended_with_all_that_it_started_even_if_it_will_not(
     monkeypatch.setattr(processes, "GRACE_SECONDS", 0.5)
     child = child_of(tmp_path, STUBBORN, STUBBORN)
     child.start()
-    wait_for(lambda: said_by(child).count("ready") == 2, "both processes")
+    wait_for(lambda: output_of(child).count("ready") == 2, "both processes")
     os.kill(child.pid, signal.SIGKILL)  # the one that is looked after; what it started lives on
     wait_for(lambda: child.ended() is not None, "its end")
     assert child._members()
@@ -333,10 +334,10 @@ def test_a_child_that_ends_is_started_again_and_one_that_fails_is_given_up(
     monkeypatch.setattr(serve, "_pause", lambda failures: 0.0)
     child = child_of(tmp_path, "import sys; sys.exit('no database')")
     child.log, log = None, child.log
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(ServeError, match="a process has failed 3 times, the last with 1"):
-        serve._watch([child], "http://127.0.0.1:9/api", threading.Event(), said.append)
-    assert said == ["a process has ended with 1: starting it again"] * 2
+        serve._watch([child], "http://127.0.0.1:9/api", threading.Event(), messages.append)
+    assert messages == ["a process has ended with 1: starting it again"] * 2
     log.write_text("first\nno database\n")
     child.log = log
     with pytest.raises(ServeError, match="with 2: no database"):

@@ -24,7 +24,7 @@ from helpers.measured_world import in_one_process
 from helpers.training_world import SEQUENCES
 
 PATIENCE = 600.0  # seconds to wait for what takes ten: machines may be busy
-Found = TypeVar("Found")
+Seen = TypeVar("Seen")
 
 
 @dataclass(eq=False)
@@ -41,9 +41,9 @@ class Stage:
         return self.folder / "archive"
 
     @property
-    def told(self) -> list[str]:
+    def notifications(self) -> list[str]:
         """Notifications that were sent."""
-        path = self.folder / "told"
+        path = self.folder / "notifications"
         return path.read_text().splitlines() if path.exists() else []
 
     def grow(self) -> str:
@@ -55,8 +55,8 @@ class Stage:
 
     def reports(self) -> list[str]:
         """Origins that have a report."""
-        found = (self.folder / "reports").glob("*-*-*/index.html")
-        return sorted(path.parent.name for path in found)
+        pages = (self.folder / "reports").glob("*-*-*/index.html")
+        return sorted(page.parent.name for page in pages)
 
     @property
     def page(self) -> str:
@@ -79,15 +79,15 @@ class Stage:
     def processes(self) -> list[int]:
         """Everything that lives and was started for this folder: its name is in the variables."""
         wanted = str(self.folder).encode()
-        found = []
+        living = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 ended = (path / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
                 if not ended and wanted in (path / "environ").read_bytes():
-                    found.append(int(path.name))
+                    living.append(int(path.name))
             except OSError:  # it has ended meanwhile, or is not ours
                 continue
-        return sorted(set(found) - {os.getpid()})
+        return sorted(set(living) - {os.getpid()})
 
 
 def token_for(client: httpx.Client, name: str) -> dict[str, str]:
@@ -120,7 +120,8 @@ def make_stage(folder: Path, settings: Settings, *, hidden: int) -> Stage:
 
 def toml_of(folder: Path, settings: Settings) -> str:
     """A settings file for processes of their own."""
-    script = f"import sys; open({str(folder / 'told')!r}, 'a').write(sys.stdin.read() + chr(10))"
+    sent = str(folder / "notifications")
+    script = f"import sys; open({sent!r}, 'a').write(sys.stdin.read() + chr(10))"
     lines = ['store = "s.duckdb"', "[ingest]", 'archive = "archive"', "attempts = 1"]
     lines += ["[embed]", 'encoder = "hashing"', "[measures]", 'folder = "s.measures"']
     lines += ["[split]", "embargo_days = 2", "[sequences]", "variants = 0"]
@@ -150,12 +151,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def put_in_use(stage: Stage, desk: Predictor) -> None:
+def put_in_use(stage: Stage, predictor: Predictor) -> None:
     """The small world's model, after the days that are there have been measured."""
     ingest(stage.settings)
     with in_one_process():
         embed(stage.settings)
-    promote(stage.settings, desk.folder)
+    promote(stage.settings, predictor.folder)
 
 
 def alone_variables(folder: Path) -> dict[str, str]:
@@ -170,12 +171,12 @@ def alone_variables(folder: Path) -> dict[str, str]:
     return {**kept, **given, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def wait_for(look: Callable[[], Found], what: str, process: Any = None) -> Found:
-    """What a look finds, once it finds something; never a fixed time."""
+def wait_for(look: Callable[[], Seen], what: str, process: Any = None) -> Seen:
+    """What `look` returns, once it is something; no fixed time is waited."""
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
-        if found := look():
-            return found
+        if seen := look():
+            return seen
         if process is not None and process.poll() is not None:
             raise AssertionError(f"it ended with {process.returncode} while waiting for {what}")
         time.sleep(0.1)
