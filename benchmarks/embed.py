@@ -2,8 +2,7 @@
 
     python benchmarks/embed.py [--shared ../shared/data] [--turns 3]
 
-A few real 15-minute files for the sentence layout, a whole day of them for slots. In turns within
-one run:
+A whole day of real 15-minute files. In turns within one run:
 1. New phrases: the whole stage (store, phrases, clouds, encoding, cache, space, points) against the
    encoder alone, in phrases per second. Goal: 0.9 of the encoder's speed.
 2. Known phrases: the same day again with nothing kept but the cache and the space, against encoding
@@ -33,15 +32,13 @@ from gdelphi.store.ingest import IngestRequest, ingest
 
 NEW_GOAL, KNOWN_GOAL = 0.9, 0.02
 SAMPLE = 1500  # phrases or rows that encoding is timed on
-FEW_FILES = 4
 
 
-def settings_for(work: Path, layout: str) -> Settings:
+def settings_for(work: Path) -> Settings:
     given = {
         "store": work / "store.duckdb",
-        "measures.folder": work / f"{layout}.measures",
-        "embed.cache": work / f"{layout}.embeddings",
-        "measures.layout": layout,
+        "measures.folder": work / "measures",
+        "embed.cache": work / "embeddings",
         "split.train": 0.9,
     }
     return load_settings(None, given).settings
@@ -91,14 +88,14 @@ def spread(values: Sequence[float]) -> str:
     return f"{np.median(values):.3g} ({min(values):.3g}..{max(values):.3g})"
 
 
-def measure(work: Path, layout: str, turns: int) -> None:
-    settings = settings_for(work, layout)
+def measure(work: Path, turns: int) -> None:
+    settings = settings_for(work)
     sentences = all_sentences(settings)
     forget(settings, everything=True)
     embed(settings)
     clouds = Clouds(measures_folder(settings))
-    texts = sorted(texts_of(clouds, settings.measures, clouds.days))
-    phrases = sorted(texts_of(clouds, settings_for(work, "sentence").measures, clouds.days))
+    texts = sorted(texts_of(clouds, clouds.days))
+    phrases = sorted(set(sentences))
     encoder = open_encoder(settings.embed)
     encoder.encode(texts[:64])  # loads the weights
     random = np.random.default_rng(7)
@@ -113,7 +110,7 @@ def measure(work: Path, layout: str, turns: int) -> None:
         known.append(stage(settings))
         plainly.append(seconds(lambda: _plain(plain)) * len(sentences) / SAMPLE)
     rows = len(sentences)
-    print(f"\n{layout}: {rows:,} rows, {len(phrases):,} distinct phrases, {len(texts):,} texts")
+    print(f"\n{rows:,} rows, {len(phrases):,} distinct phrases, {len(texts):,} texts")
     print(f"  encoder alone             {per_second(len(phrases), alone)} phrases/s")
     print(f"  stage, all new            {per_second(len(phrases), new)} phrases/s")
     ratio = [a / b for a, b in zip(alone, new, strict=True)]
@@ -157,12 +154,11 @@ def main() -> None:
     if not zips:
         sys.exit(f"no files in {given.shared / 'gdelt2-world'}: give --shared")
     same_day = [path for path in zips if path.name[:8] == zips[0].name[:8]]
-    for layout, files in (("sentence", same_day[:FEW_FILES]), ("slots", same_day)):
-        with tempfile.TemporaryDirectory() as folder:
-            work = Path(folder)
-            ingest(settings_for(work, layout), IngestRequest(files=tuple(files)))
-            _plain(["warm up"] * 64)
-            measure(work, layout, given.turns)
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        ingest(settings_for(work), IngestRequest(files=tuple(same_day)))
+        _plain(["warm up"] * 64)
+        measure(work, given.turns)
 
 
 if __name__ == "__main__":

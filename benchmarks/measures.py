@@ -4,7 +4,7 @@
 
 Three corpora: a week of GDELT 2.0 of the whole world, two years of GDELT 1.0 from Georgia, and the
 default simulated world. Everything is fitted on the first 60% of the days; days are drawn from
-validation A (of the week: from its last three days). Parts: corpora, layouts, quantisation, rule.
+validation A (of the week: from its last three days). Parts: corpora, shares, quantisation, rule.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from gdelphi.common.types import (
     IntArray,
     Measure,
 )
-from gdelphi.measures.basis import fit_basis
+from gdelphi.measures.basis import standard_basis
 from gdelphi.measures.cloud_update import gather
 from gdelphi.measures.clouds import (
     Cloud,
@@ -61,23 +61,18 @@ from gdelphi.world.config import world_config
 DAYS = 60  # stream-days of each corpus
 FEWEST_ROWS, MOST_ROWS = 50, 1500  # of a drawn stream-day
 HELD_OUT = 2000  # phrases
-SENTENCES = 4000  # that the sentence layout is fitted on
 ATOMS = (5, 10)
 SEED = 7
 
 VARIANTS: dict[str, MeasureSettings] = {
-    "sentence": MeasureSettings(layout="sentence"),
-    "slots, code's own verb, .65": MeasureSettings(lineage=False),
     **{
-        f"slots, lineage, {weight:g}": MeasureSettings(
+        f"verb {weight:g}": MeasureSettings(
             verb_weight=weight, actor1_weight=round((1 - weight) * 4 / 7, 3)
         )
         for weight in (0.34, 0.5, 0.65, 0.8)
     },
-    "slots, lineage, .65, 256 dimensions": MeasureSettings(
-        verb_dimensions=128, actor_dimensions=64
-    ),
-    "slots, lineage, .65, 32 dimensions": MeasureSettings(verb_dimensions=16, actor_dimensions=8),
+    "verb .65, 256 dimensions": MeasureSettings(verb_dimensions=128, actor_dimensions=64),
+    "verb .65, 32 dimensions": MeasureSettings(verb_dimensions=16, actor_dimensions=8),
 }
 
 
@@ -99,7 +94,7 @@ class Corpus:
         days = self.clouds.days
         if (days[-1] - days[0]).days < 100:
             return [day for day in days if day > self.cutoff]
-        first, last = split_days(days[0], days[-1], self.settings.split).choice
+        first, last = split_days(days[0], days[-1], self.settings.split).validation_a
         return [day for day in days if first <= day <= last]
 
     def drawn(self) -> list[Cloud]:
@@ -178,7 +173,7 @@ def show_corpora(all_corpora: list[Corpus]) -> None:
         print("\n".join(f"- {phrase}" for phrase in phrases))
 
 
-# --- layouts --------------------------------------------------------------------------------------
+# --- shares ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -247,9 +242,7 @@ def ceiling(clouds: list[Cloud], atoms: int) -> tuple[float, float]:
 
 
 def training(corpus: Corpus) -> PhraseWeights:
-    phrases = weigh_phrases(training_clouds(corpus.clouds, corpus.cutoff), sentences=True)
-    heaviest = phrases.heaviest_sentences()[:SENTENCES]
-    return phrases._replace(sentences={key: phrases.sentences[key] for key in heaviest})
+    return weigh_phrases(training_clouds(corpus.clouds, corpus.cutoff))
 
 
 def held_out(corpus: Corpus) -> list[tuple[str, str, str, str]]:
@@ -268,21 +261,15 @@ def held_out(corpus: Corpus) -> list[tuple[str, str, str, str]]:
     return [keys[place] for place in sorted(chosen)]
 
 
-def recovered(
-    keys: list[tuple[str, str, str, str]], points: Points, phrases: PhraseWeights
-) -> tuple[float, float]:
+def recovered(keys: list[tuple[str, str, str, str]], points: Points) -> tuple[float, float]:
     """Share of held-out phrases whose root and base the projection onto the basis gives back."""
-    if points.space.settings.layout == "sentence":
-        events = points.sentences(keys)
-    else:
-        events = points.verbs([code for _, code, _, _ in keys])
+    verbs = points.verbs([code for _, code, _, _ in keys])
     scores = []
     for level in ("root", "base"):
-        basis = fit_basis(points, phrases, level)
-        found = basis.nearest(events)
+        basis = standard_basis(points, level)
         right = [
             basis.codes[place] == getattr(lineage(key[1]), level)
-            for place, key in zip(found, keys, strict=True)
+            for place, key in zip(basis.nearest(verbs), keys, strict=True)
         ]
         scores.append(float(np.mean(right)))
     return scores[0], scores[1]
@@ -302,17 +289,17 @@ def cosines(
     return raw, mean_cosine(together, mass), effective_rank(together, mass)
 
 
-def show_layouts(all_corpora: list[Corpus]) -> None:
+def show_shares(all_corpora: list[Corpus]) -> None:
     for corpus in all_corpora:
         cache = open_cache(corpus.settings)
         clouds, phrases, keys = corpus.drawn(), training(corpus), held_out(corpus)
         print(f"\n**{corpus.name}**: {len(clouds)} stream-days, {len(keys):,} held-out phrases\n")
-        print("| layout | root / base of held-out phrases | cosine | rank |", end="")
+        print("| share of the verb | root / base of held-out phrases | cosine | rank |", end="")
         print("".join(f" {m} atoms: root | base | TV root | TV base | actors |" for m in ATOMS))
         print("|---|---|---|---|" + "---|---|---|---|---|" * len(ATOMS))
         for name, settings in VARIANTS.items():
             points = Points(fit_space(settings, phrases, cache), cache)
-            root, base = recovered(keys, points, phrases)
+            root, base = recovered(keys, points)
             raw, placed, rank = cosines(points, cache, clouds)
             print(
                 f"| {name} | {root:.1%} / {base:.1%} | {raw:.2f} to {placed:.2f} | {rank:.0f} |",
@@ -336,7 +323,7 @@ def show_layouts(all_corpora: list[Corpus]) -> None:
 
 def default_points(corpus: Corpus) -> Points:
     cache = open_cache(corpus.settings)
-    phrases = weigh_phrases(training_clouds(corpus.clouds, corpus.cutoff), sentences=False)
+    phrases = weigh_phrases(training_clouds(corpus.clouds, corpus.cutoff))
     return Points(fit_space(corpus.settings.measures, phrases, cache), cache)
 
 
@@ -466,12 +453,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("data/study"))
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/atoms.png"))
-    parser.add_argument("--only", choices=["corpora", "layouts", "quantisation", "rule"])
+    parser.add_argument("--only", choices=["corpora", "shares", "quantisation", "rule"])
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     parts: dict[str, Callable[[list[Corpus]], None]] = {
         "corpora": show_corpora,
-        "layouts": show_layouts,
+        "shares": show_shares,
         "quantisation": show_quantisation,
         "rule": lambda found: show_rule(found, given.figure),
     }

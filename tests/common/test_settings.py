@@ -48,9 +48,8 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "ingest.timeout_seconds": "7", "ingest.max_unpacked_gigabytes": "7",
         "embed.encoder": "hashing", "embed.cache": "c", "embed.device": "cpu",
         "embed.precision": "float32", "embed.batch_size": "7", "measures.folder": "m",
-        "measures.layout": "slots", "measures.verb_weight": "0.7", "measures.actor1_weight": "0.1",
-        "measures.lineage": "false", "measures.verb_dimensions": "7",
-        "measures.actor_dimensions": "7", "measures.sentence_dimensions": "7",
+        "measures.verb_weight": "0.7", "measures.actor1_weight": "0.1",
+        "measures.verb_dimensions": "7", "measures.actor_dimensions": "7",
         "measures.fewest_atoms": "2", "measures.most_atoms": "7", "measures.explained": "0.7",
         "sequences.streams": "7", "sequences.only": '["KE"]', "sequences.context_days": "7",
         "sequences.memory_days": "7", "sequences.variants": "7", "split.train": "0.5",
@@ -125,6 +124,13 @@ def test_the_file_may_be_elsewhere_and_its_paths_start_there(
     settings = load_settings().settings
     assert settings.store == folder / "s.duckdb"
     assert settings.ingest.archive == str(folder / "mirror")
+
+
+def test_a_file_may_be_named_by_a_string(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("[ingest]\njobs = 2\n")
+    loaded = load_settings(str(tmp_path / "x.toml"))
+    assert loaded == load_settings(tmp_path / "x.toml")
+    assert loaded.settings.ingest.jobs == 2
 
 
 def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

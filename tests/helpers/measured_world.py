@@ -145,20 +145,19 @@ def _archive(base: Path) -> tuple[Path, Path]:
     return folder, archive
 
 
-def measured(factory: pytest.TempPathFactory, layout: str = "slots") -> Measured:
-    """The world in a layout; not to be changed, for all tests share it."""
-    return _measured(factory.getbasetemp(), layout)
+def measured(factory: pytest.TempPathFactory) -> Measured:
+    """The world with its measures; not to be changed, for all tests share it."""
+    return _measured(factory.getbasetemp())
 
 
 @cache
-def _measured(base: Path, layout: str) -> Measured:
+def _measured(base: Path) -> Measured:
     folder, archive = _archive(base)
     settings = settings_for(
         folder / "s.duckdb",
         archive,
         embed__encoder="hashing",
-        measures__layout=layout,
-        measures__folder=folder / layout,
+        measures__folder=folder / "measures",
         sequences__variants=2,
     )
     return Measured(settings, represent_quietly(settings))

@@ -632,10 +632,10 @@ DRIVER = """
 import os, signal, sys
 from pathlib import Path
 import pyarrow.parquet as pq
-from gdelphi import gather
-from making import settings_for
+from gdelphi.measures import cloud_update
+from helpers.archives import settings_for
 store, archive, after, half = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
-gather.ROWS_AT_ONCE = 150
+cloud_update.ROWS_AT_ONCE = 150
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 def on_day(done, total, rows):
@@ -643,7 +643,7 @@ def on_day(done, total, rows):
         die()
     if done == after:
         pq.write_table = lambda table, path, **_: (path.write_bytes(b"PAR1 and no more"), die())
-gather.gather(settings_for(store, archive, ingest__label="made"), on_day=on_day)
+cloud_update.gather(settings_for(store, archive, ingest__label="made"), on_day=on_day)
 """
 
 

@@ -45,9 +45,9 @@ from helpers.measured_world import (
 )
 
 
-@pytest.fixture(scope="module", params=["slots", "sentence"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measured(tmp_path_factory, request.param)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured(tmp_path_factory)
 
 
 @pytest.fixture

@@ -45,9 +45,9 @@ def phrases_of(descriptor: Descriptor) -> list[tuple[str, str, str]]:
     return list(zip(*descriptor.phrases, strict=True))
 
 
-@pytest.fixture(scope="module", params=["slots", "sentence"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measured(tmp_path_factory, request.param)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured(tmp_path_factory)
 
 
 def described(world: Measured) -> Iterator[tuple[Cloud, Descriptor]]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from gdelphi.common.progress import Silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import training_end
 from gdelphi.common.types import VectorArray
-from gdelphi.measures.basis import fit_basis
+from gdelphi.measures.basis import finest_points
 from gdelphi.measures.cloud_update import gather
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.descriptor_files import descriptors_folder
@@ -37,7 +37,6 @@ from gdelphi.measures.pack import Pack
 from gdelphi.measures.packing import choose_streams, pack_days
 from gdelphi.measures.phrases import (
     actor,
-    sentence,
     verb,
 )
 from gdelphi.measures.space import (
@@ -257,8 +256,8 @@ def test_progress_is_told_for_each_stage(store: Settings) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("layout", "sentence"), ("verb_weight", 0.5), ("actor1_weight", 0.1), ("lineage", False),
-        ("verb_dimensions", 8), ("actor_dimensions", 8), ("sentence_dimensions", 8),
+        ("verb_weight", 0.5), ("actor1_weight", 0.1), ("verb_dimensions", 8),
+        ("actor_dimensions", 8),
     ],
 )  # fmt: skip
 def test_settings_that_contradict_the_space_are_refused_by_their_name(
@@ -321,14 +320,9 @@ def test_texts_are_those_that_the_points_are_made_from(
     clouds = Clouds(measures_folder(store))
     (cloud,) = [clouds.cloud("GM", day) for day in clouds.days if len(clouds.cloud("GM", day))][:1]
     first, code, second = next(cloud.phrases())
-    slots = texts_of(clouds, store.measures, [cloud.day])
-    assert {actor(first).text, actor(second).text, verb(code), verb(code[:2])} <= slots
-    plain = store.measures.model_copy(update={"lineage": False})
-    assert verb(code[:2]) not in texts_of(clouds, plain, [cloud.day])
-    whole = store.measures.model_copy(update={"layout": "sentence"})
-    texts = texts_of(clouds, whole, [cloud.day])
-    assert {sentence(first, code, second, "GM"), sentence(first, code, second, None)} <= texts
-    assert texts_of(clouds, store.measures, [date(1999, 1, 1)]) == set()
+    texts = texts_of(clouds, [cloud.day])
+    assert {actor(first).text, actor(second).text, verb(code), verb(code[:2])} <= texts
+    assert texts_of(clouds, [date(1999, 1, 1)]) == set()
 
 
 def test_training_clouds_end_at_the_cutoff_and_leave_the_world_out(
@@ -350,7 +344,7 @@ def test_training_clouds_end_at_the_cutoff_and_leave_the_world_out(
 def test_everything_on_disk_is_the_same_when_made_twice(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    world = measured(tmp_path_factory, "sentence")
+    world = measured(tmp_path_factory)
     space = fitted_again(world)
     assert space.fingerprint == world.space.fingerprint
     space.save(tmp_path)
@@ -399,10 +393,9 @@ def until_cutoff(settings: Settings, result: EmbedResult) -> dict[str, bytes]:
             path = files.path(DAY + timedelta(days=number))
             found[path.relative_to(folder).as_posix()] = path.read_bytes()
     points = Points(result.space, open_cache(settings))
-    levels: tuple[Literal["root", "base", "full"], ...] = ("root", "base", "full")
-    for level in levels:
-        phrases = training_phrases(settings, Clouds(folder))
-        found[level] = fit_basis(points, phrases, level).points.tobytes()
+    phrases = training_phrases(settings, Clouds(folder))
+    found["phrases"] = repr(phrases).encode()
+    found["basis"] = finest_points(points).tobytes()
     return found
 
 
@@ -426,13 +419,10 @@ def packed_until_cutoff(settings: Settings, result: EmbedResult) -> dict[str, An
     return found
 
 
-@pytest.mark.parametrize("layout", ["slots", "sentence"])
 def test_nothing_fitted_changes_when_days_after_the_cutoff_become_garbage(
-    tmp_path: Path, layout: str
+    tmp_path: Path,
 ) -> None:
-    maker, settings = small_store(
-        tmp_path, days=SPAN, measures__layout=layout, sequences__streams=2
-    )
+    maker, settings = small_store(tmp_path, days=SPAN, sequences__streams=2)
     plain = embed(settings)
     before = until_cutoff(settings, plain), packed_until_cutoff(settings, plain)
     assert plain.space.fitted.until == str(DAY + timedelta(days=CUTOFF))
@@ -462,7 +452,7 @@ def test_the_same_garbage_inside_the_training_days_changes_all_that_is_fitted(
     ingest(settings)
     spoilt = embed(settings, refit=True)
     after = until_cutoff(settings, spoilt)
-    for name in ("space.json", "space.safetensors", "root", "base", "full"):
+    for name in ("space.json", "space.safetensors", "phrases", "basis"):
         assert after[name] != plain[name]
     assert chosen(settings, Clouds(spoilt.folder))[0] == "KE"
     assert set(chosen(settings, Clouds(spoilt.folder))) & {"RS", "US"}

@@ -52,9 +52,9 @@ from helpers.measured_world import (
 Small = tuple[Settings, Space]
 
 
-@pytest.fixture(scope="module", params=["slots", "sentence"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measured(tmp_path_factory, request.param)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured(tmp_path_factory)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def small(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
 def test_a_pack_has_consecutive_days_with_gaps_marked(world: Measured) -> None:
     pack = world.pack
     assert pack.first_day == day_at(0)
-    assert (pack.facts.days, pack.facts.layout) == (DAYS, world.space.settings.layout)
+    assert pack.facts.days == DAYS
     assert pack.facts.streams == ("TZ", "ET", "UG", "KE")
     assert np.flatnonzero(~pack.present).tolist() == list(GONE)
     missing = pack.states == STATES.index("missing")
@@ -101,7 +101,7 @@ def test_clouds_are_those_of_the_files_point_by_point(world: Measured) -> None:
 
 def test_a_cloud_without_points_is_a_slice_without_rows(world: Measured) -> None:
     slots, weights = world.pack.cloud(GONE[0], 0)
-    assert slots.shape == (0, 3 if world.space.settings.layout == "slots" else 1)
+    assert slots.shape == (0, 3)
     assert weights.shape == (0,)
     assert world.pack.points(slots, world.space).shape == (0, world.space.dimension)
     atoms = world.pack.atoms(GONE[0], 0)
@@ -174,7 +174,7 @@ def test_what_a_pack_was_made_from_is_written_in_it(world: Measured) -> None:
 
 def test_flags_of_a_day_are_kept(tmp_path: Path, tmp_path_factory: Any) -> None:
     world = measured(tmp_path_factory)
-    facts = PackFacts(("KE",), DAY.isoformat(), 3, 0, "slots", world.space.dimension, "", "", "")
+    facts = PackFacts(("KE",), DAY.isoformat(), 3, 0, world.space.dimension, "", "", "")
     writer = PackWriter(tmp_path / "pack", facts, world.points())
     rule = atom_rule(world.settings.measures)
     for flags in ({"partial": True}, {"backfile": True}, {"known": False}):
@@ -337,7 +337,7 @@ def test_a_damaged_file_is_noticed_and_named_with_what_to_do(small: Small, name:
 def test_a_pack_of_another_format_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, space = small
     folder = pack_days(settings, space).folder
-    monkeypatch.setattr(pack_module, "FORMAT", 2)
+    monkeypatch.setattr(pack_module, "FORMAT", 1)
     with pytest.raises(MeasuresError, match="a pack of another gdelphi: make it again"):
         Pack(folder)
 
@@ -374,7 +374,7 @@ def test_the_facts_name_everything_that_decides_the_content(small: Small) -> Non
     settings, space = small
     folder = pack_days(settings, space).folder
     said = json.loads((folder / "pack.json").read_text())
-    assert said.pop("format") == 1
+    assert said.pop("format") == 2
     assert said["streams"] == ["KE", "UP", "GM"]
     clouds = Clouds(measures_folder(settings))
     assert said == {

@@ -1,4 +1,4 @@
-"""A phrase has one point on the sphere, made of its slots or its sentence, and a space is kept."""
+"""A phrase has one point on the sphere, made of its slots, and a space is kept."""
 
 import json
 import shutil
@@ -14,10 +14,9 @@ from gdelphi.measures import space as space_module
 from gdelphi.measures.clouds import Cloud
 from gdelphi.measures.embed import training_clouds
 from gdelphi.measures.encoder import EmbeddingCache, HashingEncoder
-from gdelphi.measures.phrases import verb
+from gdelphi.measures.phrases import lineage, verb
 from gdelphi.measures.space import (
     Fitted,
-    PhraseWeights,
     Points,
     Space,
     fit_space,
@@ -36,26 +35,21 @@ PHRASES = {
 }
 
 
-@pytest.fixture(scope="module", params=["slots", "sentence"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measured(tmp_path_factory, request.param)
-
-
 @pytest.fixture(scope="module")
-def slots(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return measured(tmp_path_factory)
 
 
-def small_space(cache: EmbeddingCache, layout: str = "slots", **changes: object) -> Space:
+def small_space(cache: EmbeddingCache, **changes: object) -> Space:
     """A space fitted on four phrases."""
-    settings = MeasureSettings(**{"layout": layout, **changes})  # type: ignore[arg-type]
-    return fit_space(settings, weigh_phrases([cloud_of(PHRASES)], sentences=True), cache)
+    settings = MeasureSettings(**changes)  # type: ignore[arg-type]
+    return fit_space(settings, weigh_phrases([cloud_of(PHRASES)]), cache)
 
 
 # --- points ---------------------------------------------------------------------------------------
 
 
-def test_points_have_length_one_in_both_layouts(world: Measured) -> None:
+def test_points_have_length_one(world: Measured) -> None:
     for stream in ("TZ", "KE", "WORLD"):
         points = world.points().of(world.cloud(stream, 1))
         assert points.shape == (len(world.cloud(stream, 1)), world.space.dimension)
@@ -64,71 +58,47 @@ def test_points_have_length_one_in_both_layouts(world: Measured) -> None:
         assert np.abs(lengths - 1).max() < 1e-6
 
 
-def test_inner_products_are_sums_over_slots_of_share_times_cosine(slots: Measured) -> None:
-    cloud, points = slots.cloud("TZ", 1), slots.points()
+def test_inner_products_are_sums_over_slots_of_share_times_cosine(world: Measured) -> None:
+    cloud, points = world.cloud("TZ", 1), world.points()
     whole = points.of(cloud).astype(np.float64)
     first, code, second = cloud.phrase_columns()
     blocks = (points.verbs(code), points.actors(first), points.actors(second))
-    assert slots.space.shares == pytest.approx((0.65, 0.2, 0.15))
+    assert world.space.shares == pytest.approx((0.65, 0.2, 0.15))
     expected = sum(
         share * block.astype(np.float64) @ block.T.astype(np.float64)
-        for share, block in zip(slots.space.shares, blocks, strict=True)
+        for share, block in zip(world.space.shares, blocks, strict=True)
     )
     assert np.abs(whole @ whole.T - expected).max() < 1e-6
 
 
-def test_two_phrases_that_share_two_slots_differ_by_the_third_alone(slots: Measured) -> None:
+def test_two_phrases_that_share_two_slots_differ_by_the_third_alone(world: Measured) -> None:
     pair = cloud_of({("KEN", "042", "UKR"): 1.0, ("KEN", "190", "UKR"): 1.0})
-    points = slots.points()
+    points = world.points()
     one, other = points.of(pair).astype(np.float64)
     cosine = float(np.prod(points.verbs(["042", "190"]), axis=0, dtype=np.float64).sum())
     assert one @ other == pytest.approx(0.35 + 0.65 * cosine, abs=1e-6)
 
 
-def test_blocks_are_read_back_from_points(slots: Measured) -> None:
-    cloud, points, space = slots.cloud("TZ", 1), slots.points(), slots.space
+def test_blocks_are_read_back_from_points(world: Measured) -> None:
+    cloud, points, space = world.cloud("TZ", 1), world.points(), world.space
     whole = points.of(cloud)
     first, code, second = cloud.phrase_columns()
-    verbs = space.event_part(whole) / np.sqrt(0.65)
+    verbs = space.verb_part(whole) / np.sqrt(0.65)
     assert np.abs(verbs - points.verbs(code)).max() < 1e-6
-    ones = space.slot_part(whole, "actor1") / np.sqrt(0.2)
-    twos = space.slot_part(whole, "actor2") / np.sqrt(0.15)
-    assert np.abs(ones - points.actors(first)).max() < 1e-6
-    assert np.abs(twos - points.actors(second)).max() < 1e-6
-    widths = [part.shape[1] for part in (verbs, ones, twos)]
-    assert sum(widths) == space.dimension == whole.shape[1]
+    width = space.blocks["actor"].dimension
+    assert np.abs(whole[:, -2 * width : -width] / np.sqrt(0.2) - points.actors(first)).max() < 1e-6
+    assert np.abs(whole[:, -width:] / np.sqrt(0.15) - points.actors(second)).max() < 1e-6
+    assert verbs.shape[1] + 2 * width == space.dimension == whole.shape[1]
 
 
-def test_a_sentence_is_one_block_and_has_none_for_an_actor(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    world = measured(tmp_path_factory, "sentence")
-    points = world.points().of(world.cloud("TZ", 1))
-    assert world.space.event_part(points).shape == points.shape
-    assert world.space.shares == (1.0,)
-    with pytest.raises(MeasuresError, match=r"no block for an actor.*measures.layout = slots"):
-        world.space.slot_part(points, "actor1")
-
-
-def test_a_sentence_names_the_place_and_that_of_the_world_does_not(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    points = measured(tmp_path_factory, "sentence").points()
-    kenya, uganda, world = points.sentences(
-        [("KEN", "190", "UGA", at) for at in ("KE", "UG", "WORLD")]
-    )
-    assert not np.allclose(kenya, uganda)
-    assert not np.allclose(kenya, world)
-
-
-def test_a_phrase_has_the_same_bits_whatever_it_is_looked_up_with(slots: Measured) -> None:
-    keys = sorted(slots.phrases.actors)
-    together, alone = slots.points(), slots.points()
+def test_a_phrase_has_the_same_bits_whatever_it_is_looked_up_with(world: Measured) -> None:
+    keys = sorted(world.phrases.actors)
+    together, alone = world.points(), world.points()
     for key in reversed(keys):
         alone.actors([key])
     assert together.actors(keys).tobytes() == alone.actors(keys).tobytes()
-    codes = sorted(slots.phrases.codes)
-    by_seven = [slots.points().verbs(codes[at : at + 7]) for at in range(0, len(codes), 7)]
+    codes = sorted(world.phrases.codes)
+    by_seven = [world.points().verbs(codes[at : at + 7]) for at in range(0, len(codes), 7)]
     assert np.concatenate(by_seven).tobytes() == together.verbs(codes).tobytes()
 
 
@@ -156,12 +126,11 @@ def test_blank_actors_and_unknown_codes_have_points(world: Measured) -> None:
     assert len(np.unique(points, axis=0)) == 3
 
 
-def test_a_phrase_at_the_mean_has_a_direction(slots: Measured) -> None:
-    mean = slots.cache.embed([verb("190")])[0]
-    axes = slots.space.blocks["verb"].axes
-    settings = slots.space.settings.model_copy(update={"lineage": False})
-    blocks = {**slots.space.blocks, "verb": Centring(mean, axes, 1.0)}
-    points = Points(Space(settings, "hashing", "1-64", blocks, FITTED), slots.cache)
+def test_a_phrase_at_the_mean_has_a_direction(world: Measured) -> None:
+    mean = world.cache.embed([verb("190"), verb("190"), verb("19")]).sum(axis=0) / np.float32(3)
+    axes = world.space.blocks["verb"].axes
+    blocks = {**world.space.blocks, "verb": Centring(mean, axes, 1.0)}
+    points = Points(Space(world.space.settings, "hashing", "1-64", blocks, FITTED), world.cache)
     (at_mean,) = points.of(cloud_of({("KEN", "190", "UKR"): 1.0}))
     assert np.isfinite(at_mean).all()
     assert np.linalg.norm(at_mean) == pytest.approx(1, abs=1e-6)
@@ -170,21 +139,18 @@ def test_a_phrase_at_the_mean_has_a_direction(slots: Measured) -> None:
 
 def test_a_space_of_one_phrase_has_points(tmp_path: Path) -> None:
     cache = hashing_cache(tmp_path)
-    for layout in ("slots", "sentence"):
-        lone = weigh_phrases([cloud_of({("KEN", "190", "KEN"): 1.0})], sentences=True)
-        space = fit_space(MeasureSettings(layout=layout), lone, cache)
-        points = Points(space, cache).of(cloud_of(PHRASES))
-        assert np.abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-6
+    lone = weigh_phrases([cloud_of({("KEN", "190", "KEN"): 1.0})])
+    points = Points(fit_space(MeasureSettings(), lone, cache), cache).of(cloud_of(PHRASES))
+    assert np.abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-6
 
 
-def test_lineage_brings_the_codes_of_one_root_together(tmp_path: Path) -> None:
+def test_a_verb_is_the_mean_of_its_lineage(tmp_path: Path) -> None:
     cache = hashing_cache(tmp_path)
-    cosines = []
-    for lineage in (True, False):
-        points = Points(small_space(cache, lineage=lineage), cache)
-        hunger_strike, riot = points.verbs(["142", "145"])
-        cosines.append(float(hunger_strike @ riot))
-    assert cosines[0] > cosines[1] + 0.1
+    space = small_space(cache)
+    texts = [verb(code) for code in ("1411", "141", "14")]
+    mean = cache.embed(texts).sum(axis=0, keepdims=True) / np.float32(3)
+    expected = space.blocks["verb"].apply(mean)
+    assert np.abs(Points(space, cache).verbs(["1411"]) - expected).max() < 1e-6
 
 
 def test_shares_come_from_the_settings_and_actor_2_may_have_none(tmp_path: Path) -> None:
@@ -204,66 +170,47 @@ def test_shares_come_from_the_settings_and_actor_2_may_have_none(tmp_path: Path)
 def test_weights_of_phrases_by_hand() -> None:
     first = cloud_of({("KEN", "190", "UKR"): 3.0, ("UKR", "042", ""): 1.0})
     second = cloud_of({("KEN", "190", "UKR"): 8.0}, stream="UP", day=day_at(0))
-    found = weigh_phrases([first, second, cloud_of({}, stream="GM")], sentences=True)
+    found = weigh_phrases([first, second, cloud_of({}, stream="GM")])
     assert found.codes == {"190": pytest.approx(1.75), "042": pytest.approx(0.25)}
     assert found.actors == {
         "KEN": pytest.approx(1.75), "UKR": pytest.approx(2.0), "": pytest.approx(0.25),
     }  # fmt: skip
-    assert found.sentences == {
-        ("KEN", "190", "UKR", "KE"): pytest.approx(0.75),
-        ("UKR", "042", "", "KE"): pytest.approx(0.25),
-        ("KEN", "190", "UKR", "UP"): pytest.approx(1.0),
-    }
     assert found.fitted == Fitted(
         DAY.isoformat(), day_at(0).isoformat(), day_at(0).isoformat(), 2, 2, 3
     )
-    assert not weigh_phrases([first], sentences=False).sentences
 
 
-def test_only_the_heaviest_sentences_are_fitted_on_and_ties_go_by_their_codes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(space_module, "SENTENCES_FITTED", 2)
-    keys = [("B", "01", "", "KE"), ("A", "01", "", "KE"), ("C", "01", "", "KE")]
-    phrases = PhraseWeights({}, {}, dict(zip(keys, (1.0, 1.0, 2.0), strict=True)), FITTED)
-    assert phrases.heaviest_sentences() == [keys[2], keys[1]]
-
-
-def test_the_order_of_clouds_makes_no_difference_but_rounding(slots: Measured) -> None:
-    clouds = list(training_clouds(slots.clouds, day_at(47)))
+def test_the_order_of_clouds_makes_no_difference_but_rounding(world: Measured) -> None:
+    clouds = list(training_clouds(world.clouds, day_at(47)))
     order = np.random.default_rng(0).permutation(len(clouds))
-    codes, actors = sorted(slots.phrases.codes), sorted(slots.phrases.actors)
+    codes, actors = sorted(world.phrases.codes), sorted(world.phrases.actors)
     products = []
     for each in (clouds, [clouds[place] for place in order]):
-        phrases = weigh_phrases(each, sentences=False)
-        assert phrases.fitted == slots.space.fitted
-        space = fit_space(slots.space.settings, phrases, slots.cache)
-        points = Points(space, slots.cache)
+        phrases = weigh_phrases(each)
+        assert phrases.fitted == world.space.fitted
+        space = fit_space(world.space.settings, phrases, world.cache)
+        points = Points(space, world.cache)
         parts = points.verbs(codes), points.actors(actors)
         products.append([part.astype(np.float64) @ part.T for part in parts])
     for one, other in zip(*products, strict=True):
         assert np.abs(one - other).max() < 1e-4
 
 
-def test_training_points_are_centred(slots: Measured) -> None:
-    codes = sorted(slots.phrases.codes)
-    weights = np.array([slots.phrases.codes[code] for code in codes])
-    block = slots.space.blocks["verb"]
-    raw = slots.cache.embed([verb(code) for code in codes])
+def test_training_points_are_centred(world: Measured) -> None:
+    codes = sorted(world.phrases.codes)
+    weights = np.array([world.phrases.codes[code] for code in codes])
+    block = world.space.blocks["verb"]
+    raw = world.cache.embed([verb(code) for code in codes])
     assert not np.allclose(weights @ raw / weights.sum(), block.mean, atol=1e-3)  # lineage
-    plain = slots.space.settings.model_copy(update={"lineage": False})
-    mean = fit_space(plain, slots.phrases, slots.cache).blocks["verb"].mean
-    assert np.abs(weights @ raw / weights.sum() - mean).max() < 1e-6
+    above = [lineage(code) for code in codes]
+    raw = raw + world.cache.embed([verb(code.base) for code in above])
+    raw = raw + world.cache.embed([verb(code.root) for code in above])
+    assert np.abs(weights @ raw / 3 / weights.sum() - block.mean).max() < 1e-6
 
 
 def test_without_training_phrases_nothing_is_fitted(tmp_path: Path) -> None:
-    for layout in ("slots", "sentence"):
-        with pytest.raises(GdelphiError, match="no training phrases"):
-            fit_space(
-                MeasureSettings(layout=layout),
-                weigh_phrases([cloud_of({})], sentences=True),
-                hashing_cache(tmp_path),
-            )
+    with pytest.raises(GdelphiError, match="no training phrases"):
+        fit_space(MeasureSettings(), weigh_phrases([cloud_of({})]), hashing_cache(tmp_path))
 
 
 # --- on disk --------------------------------------------------------------------------------------
@@ -290,8 +237,7 @@ def test_a_saved_space_comes_back_with_its_fingerprint_bytes_and_points(
     "change",
     [
         {"verb_weight": 0.6}, {"actor1_weight": 0.1}, {"verb_dimensions": 8},
-        {"actor_dimensions": 8}, {"lineage": False}, {"layout": "sentence"},
-        {"sentence_dimensions": 8},
+        {"actor_dimensions": 8},
     ],
 )  # fmt: skip
 def test_whatever_moves_points_changes_the_fingerprint(
@@ -308,8 +254,8 @@ def test_what_moves_no_point_leaves_the_fingerprint(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def saved(slots: Measured, tmp_path: Path) -> Path:
-    slots.space.save(tmp_path / "space")
+def saved(world: Measured, tmp_path: Path) -> Path:
+    world.space.save(tmp_path / "space")
     return tmp_path / "space"
 
 
@@ -372,15 +318,15 @@ def test_without_a_space_the_command_that_fits_one_is_named(saved: Path) -> None
             load_space(saved)
 
 
-def test_another_encoder_is_refused_with_both_names(slots: Measured, tmp_path: Path) -> None:
+def test_another_encoder_is_refused_with_both_names(world: Measured, tmp_path: Path) -> None:
     other = HashingEncoder(32)
     with pytest.raises(
         MeasuresError, match=r"hashing \(1-64\).*hashing \(1-32\).*embed\.encoder back, or.*--refit"
     ):
-        Points(slots.space, EmbeddingCache(tmp_path, other))
+        Points(world.space, EmbeddingCache(tmp_path, other))
     other.name, other.revision = "minilm", "1-64"
     with pytest.raises(MeasuresError, match=r"encoder hashing.*is minilm"):
-        Points(slots.space, EmbeddingCache(tmp_path, other))
+        Points(world.space, EmbeddingCache(tmp_path, other))
 
 
 def test_points_ask_the_encoder_for_each_slot_once(tmp_path: Path) -> None:

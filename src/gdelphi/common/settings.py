@@ -124,19 +124,12 @@ class MeasureSettings(BaseModel):
     folder: Path | None = Field(
         None, description="clouds, space and descriptors; <store>.measures beside it if unset"
     )
-    layout: Literal["slots", "sentence"] = Field(
-        "slots", description="a point is its verb, actor 1 and actor 2 apart, or one sentence"
-    )
-    verb_weight: float = Field(0.65, gt=0, lt=1, description="share of the verb in a point (slots)")
+    verb_weight: float = Field(0.65, gt=0, lt=1, description="share of the verb in a point")
     actor1_weight: float = Field(
-        0.2, ge=0, lt=1, description="share of actor 1; the rest is actor 2's (slots)"
+        0.2, ge=0, lt=1, description="share of actor 1; the rest is actor 2's"
     )
-    lineage: bool = Field(
-        True, description="a verb is the mean of its root, base and full code's phrases (slots)"
-    )
-    verb_dimensions: int = Field(32, ge=2, description="dimensions kept of a verb (slots)")
-    actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor (slots)")
-    sentence_dimensions: int = Field(128, ge=2, description="dimensions kept of a sentence")
+    verb_dimensions: int = Field(32, ge=2, description="dimensions kept of a verb")
+    actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor")
     fewest_atoms: int = Field(3, ge=1, description="atoms of a descriptor, at least")
     most_atoms: int = Field(10, ge=1, le=10, description="atoms of a descriptor, at most")
     explained: float = Field(
@@ -267,7 +260,9 @@ def env_name(key: str) -> str:
     return ENV_PREFIX + key.replace(".", "_").upper()
 
 
-def load_settings(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
+def load_settings(
+    config: Path | str | None = None, flags: Mapping[str, Any] | None = None
+) -> Loaded:
     """Read the layers in rising order and validate the result once.
 
     `flags` maps dotted keys to values given on the command line; None means "not given". Relative
@@ -275,7 +270,7 @@ def load_settings(config: Path | None = None, flags: Mapping[str, Any] | None = 
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, layer in _layers(config, flags or {}):
+    for origin, layer in _layers(Path(config) if config is not None else None, flags or {}):
         for key, value in layer.items():
             values[key] = value
             origins[key] = origin.format(key=key, env=env_name(key))

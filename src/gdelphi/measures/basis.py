@@ -1,131 +1,59 @@
 """The basis: each standard event as a point, and the projection of phrases and atoms onto them.
 
-A standard event is the centroid of the training phrases with its code, in the part of the space
-that says which event it is (the verb's block of slots, everything of a sentence). A code that no
-training phrase has stands where its own phrase stands. So every code of a level has its point, and
-nothing is fitted on a day after the cutoff.
+The finest codes stand where their own verbs stand, in the verb's block of the space; a coarser code
+is the set of its finest codes. With u the verb block of a point, brought to length 1, and v_c the
+verb of finest code c,
 
-Projection goes through the finest codes and adds up: a root takes what its codes take. Nearest
-centroids of roots are not good enough: a root that is spread over unlike codes loses the far ones
-to its neighbours (90% of held-out phrases got their root back that way, all of them through the
-finest codes), and the levels would contradict each other.
+    cosine of u with code k = max over c in k of <u, v_c>
+
+so a root takes what its codes take, and levels cannot contradict each other. Not chosen: nearest
+centroids of roots. A root that is spread over unlike codes loses the far ones to its neighbours
+(90% of held-out phrases got their root back that way, all of them through the finest codes).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from gdelphi.common.types import (
-    WORLD,
-    FloatArray,
-    IntArray,
-    Level,
-    VectorArray,
-)
-from gdelphi.measures.clouds import Cloud, Coded
+from gdelphi.common.types import IntArray, Level, VectorArray
 from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import standard_events
-from gdelphi.measures.space import PhraseWeights, Points
+from gdelphi.measures.space import Points
 from gdelphi.ot.sphere import unit
 
 
 class Basis(NamedTuple):
-    """The standard events of a level as points."""
+    """The standard events of a level, through the finest codes."""
 
     level: Level
     codes: tuple[str, ...]
-    points: VectorArray
-    """centroids, [code, event dimensions], of length 1"""
     finest: VectorArray
-    """centroids of all codes that a row can carry, sorted by code, [finest, event dimensions]"""
+    """all codes that a row can carry, sorted, as points of length 1, [finest, verb dimensions]"""
     starts: IntArray
     """the first of the finest codes of each code, [code]"""
 
-    def cosines(self, events: VectorArray) -> VectorArray:
-        """Of the event parts of points [n, event dimensions] with each standard event, [n, code]:
-        with the nearest of its finest codes.
+    def cosines(self, verbs: VectorArray) -> VectorArray:
+        """Of verb blocks [n, verb dimensions] with the nearest finest code of each code, [n, code].
 
-        An atom is a mean of points, so its event part may be short: it is brought to length 1.
+        An atom is a mean of points, so its verb block may be short: it is brought to length 1.
         """
-        nearest: VectorArray = np.maximum.reduceat(self._finest(events), self.starts, axis=1)
+        nearest: VectorArray = np.maximum.reduceat(unit(verbs) @ self.finest.T, self.starts, axis=1)
         return nearest
 
-    def nearest(self, events: VectorArray) -> IntArray:
+    def nearest(self, verbs: VectorArray) -> IntArray:
         """Position of the nearest standard event, [n]; ties go to the smaller code."""
-        places: IntArray = self.cosines(events).argmax(axis=1)
+        places: IntArray = self.cosines(verbs).argmax(axis=1)
         return places
 
-    def soft(self, events: VectorArray, temperature: float) -> FloatArray:
-        """Soft assignment, [n, code], rows summing to 1: softmax of cosine / temperature over the
-        finest codes, added up."""
-        logits = self._finest(events).astype(np.float64) / temperature
-        logits -= logits.max(axis=1, keepdims=True)
-        masses = np.exp(logits)
-        masses /= masses.sum(axis=1, keepdims=True)
-        shares: FloatArray = np.add.reduceat(masses, self.starts, axis=1)
-        return shares
 
-    def _finest(self, events: VectorArray) -> VectorArray:
-        cosines: VectorArray = unit(events) @ self.finest.T
-        return cosines
-
-
-def fit_basis(points: Points, phrases: PhraseWeights, level: Level) -> Basis:
-    """The basis of a level from training phrases."""
+def standard_basis(points: Points, level: Level) -> Basis:
+    """The basis of a level in a space."""
     codes, finest = standard_events(level), standard_events("full")
     above = [getattr(lineage(code), level) for code in finest]
     starts = np.array([above.index(code) for code in codes], dtype=np.int64)
-    trained = _training_points(points, phrases)
-    return Basis(
-        level,
-        codes,
-        _centroids(points, codes, level, trained),
-        _centroids(points, finest, "full", trained),
-        starts,
-    )
+    return Basis(level, codes, finest_points(points), starts)
 
 
-class _Trained(NamedTuple):
-    """Training phrases: event parts of length 1 [n, event dimensions], codes and weights [n]."""
-
-    events: VectorArray
-    codes: list[str]
-    weights: FloatArray
-
-
-def _centroids(
-    points: Points, codes: Sequence[str], level: Level, trained: _Trained
-) -> VectorArray:
-    place = {code: number for number, code in enumerate(codes)}
-    own = [place.get(getattr(lineage(code), level), -1) for code in trained.codes]
-    member = np.array(own, dtype=np.int64)
-    known = member >= 0
-    sums = np.zeros((len(codes), trained.events.shape[1]))
-    np.add.at(sums, member[known], trained.events[known] * trained.weights[known, None])
-    lone = points.space.event_part(_bare(points, codes))
-    seen = np.linalg.norm(sums, axis=1, keepdims=True) > 0
-    return unit(np.where(seen, sums, lone).astype(np.float32))
-
-
-def _training_points(points: Points, phrases: PhraseWeights) -> _Trained:
-    if points.space.settings.layout == "slots":  # the verb alone decides: one point a code
-        codes = sorted(phrases.codes)
-        weights = np.array([phrases.codes[code] for code in codes])
-        return _Trained(points.verbs(codes), codes, weights)
-    keys = phrases.heaviest_sentences()
-    weights = np.array([phrases.sentences[key] for key in keys])
-    return _Trained(points.sentences(keys), [code for _, code, _, _ in keys], weights)
-
-
-def _bare(points: Points, codes: Sequence[str]) -> VectorArray:
-    """The points of the codes themselves: someone does it."""
-    if points.space.settings.layout == "slots":
-        return points.verbs(codes)
-    return points.sentences([("", code, "", WORLD) for code in codes])
-
-
-def project(points: Points, basis: Basis, cloud: Cloud) -> Coded:
-    """The standard event that each point of a cloud is nearest to."""
-    events = points.space.event_part(points.of(cloud))
-    return Coded(basis.codes, basis.nearest(events))
+def finest_points(points: Points) -> VectorArray:
+    """All codes that a row can carry as points of length 1, [finest, verb dimensions]."""
+    return unit(points.verbs(standard_events("full")))

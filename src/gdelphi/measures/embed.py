@@ -7,23 +7,23 @@ space is fitted when there is none and then stays: a model learns the points it 
 come later are placed in it; `refit` fits a new one, after which models have to be trained again.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from gdelphi.common.errors import MeasuresError
+from gdelphi.common.files import atomic_write
 from gdelphi.common.progress import SILENT
-from gdelphi.common.settings import MeasureSettings, Settings
+from gdelphi.common.settings import Settings
 from gdelphi.common.splits import training_end
 from gdelphi.common.types import WORLD, VectorArray
-from gdelphi.measures.basis import fit_basis
+from gdelphi.measures.basis import finest_points
 from gdelphi.measures.cloud_update import Gathered, gather
 from gdelphi.measures.clouds import (
     Cloud,
@@ -39,22 +39,17 @@ from gdelphi.measures.encoder import EmbeddingCache, open_cache
 from gdelphi.measures.phrases import (
     actor,
     lineage,
-    sentence,
     verb,
 )
 from gdelphi.measures.space import (
     PLACING,
-    Fitted,
     PhraseWeights,
     Points,
     Space,
     fit_space,
     load_space,
-    place_of,
     weigh_phrases,
 )
-
-NO_PHRASES: Final = PhraseWeights({}, {}, {}, Fitted("", "", "", 0, 0, 0))
 
 
 class EmbedProgress(Protocol):
@@ -104,7 +99,7 @@ def embed(
     if there:
         Points(there, cache)  # refuses another encoder before it is asked for anything
     days = clouds.days if there is None else days_due(settings, there)
-    texts = sorted(texts_of(clouds, settings.measures, days))
+    texts = sorted(texts_of(clouds, days))
     new = [text for text, known in zip(texts, cache.known(texts), strict=True) if not known]
     cache.embed(new, watching.encoded)
     space = there or _fit(settings, clouds, cache)
@@ -121,24 +116,16 @@ def embed(
     )
 
 
-def texts_of(clouds: Clouds, settings: MeasureSettings, days: Iterable[date]) -> set[str]:
+def texts_of(clouds: Clouds, days: Iterable[date]) -> set[str]:
     """All texts that the points of some days are made from."""
-    texts: set[str] = set()
     actors: set[str] = set()
     codes: set[str] = set()
     for on in filter(None, map(clouds.on, days)):
-        if settings.layout == "sentence":
-            for stream in on.streams:
-                place = place_of(stream)
-                texts.update(sentence(*phrase, place) for phrase in on.cloud(stream).phrases())
-        else:
-            first, events, second = on.dictionaries()
-            actors.update(first, second)
-            codes.update(events)
-    texts.update(actor(key).text for key in actors)
-    for code in codes:
-        texts.update(verb(each) for each in (code, *(lineage(code) if settings.lineage else ())))
-    return texts
+        first, events, second = on.dictionaries()
+        actors.update(first, second)
+        codes.update(events)
+    with_lineage = {above for code in codes for above in (code, *lineage(code))}
+    return {actor(key).text for key in actors} | {verb(code) for code in with_lineage}
 
 
 def training_clouds(clouds: Clouds, until: date) -> Iterator[Cloud]:
@@ -155,29 +142,21 @@ def training_clouds(clouds: Clouds, until: date) -> Iterator[Cloud]:
 def training_phrases(settings: Settings, clouds: Clouds) -> PhraseWeights:
     """The phrases of the training days, with their weights."""
     until = training_end(clouds.days[0], clouds.days[-1], settings.split)
-    sentences = settings.measures.layout == "sentence"
-    found = weigh_phrases(training_clouds(clouds, until), sentences=sentences)
-    return found._replace(fitted=found.fitted._replace(cutoff=until.isoformat()))
+    phrases = weigh_phrases(training_clouds(clouds, until))
+    return phrases._replace(fitted=phrases.fitted._replace(cutoff=until.isoformat()))
 
 
 def finest_codes(settings: Settings, space: Space) -> VectorArray:
-    """The finest codes as points of a space, [finest, event dimensions]: what atoms are projected
-    through. Fitted on training phrases once, and kept."""
+    """The finest codes as points of a space, [finest, verb dimensions]: what atoms are projected
+    through. Computed once, and kept."""
     path = measures_folder(settings) / "basis" / f"{space.fingerprint}.npy"
     with suppress(FileNotFoundError):
         kept: VectorArray = np.load(path)
         return kept
-    points = Points(space, open_cache(settings))
-    if space.settings.layout == "slots":
-        phrases = NO_PHRASES  # a slot's verb is the code's own, whoever acts
-    else:
-        phrases = training_phrases(settings, Clouds(measures_folder(settings)))
-    found = fit_basis(points, phrases, "full").finest
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.npy")
-    np.save(beside, found)
-    beside.replace(path)
-    return found
+    finest = finest_points(Points(space, open_cache(settings)))
+    with atomic_write(path) as part, part.open("wb") as file:
+        np.save(file, finest)
+    return finest
 
 
 def _fit(settings: Settings, clouds: Clouds, cache: EmbeddingCache) -> Space:

@@ -32,15 +32,10 @@ from gdelphi.common.types import (
 )
 from gdelphi.measures.clouds import Cloud, SetStatistics
 from gdelphi.measures.descriptors import AtomPhrases, Descriptor
-from gdelphi.measures.space import Points, Space
+from gdelphi.measures.space import BLOCKS, Points, Space
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 STATES: Final = ("missing", "empty", "small", "full")
-BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "slots": ("verb", "actor", "actor"),
-    "sentence": ("sentence",),
-}
-"""the table that each block of a point is taken from, by layout"""
 STATISTICS: Final = 10
 """numbers of SetStatistics, its quad shares one by one"""
 
@@ -55,7 +50,6 @@ class PackFacts:
     """consecutive, with those that are missing"""
     variants: int
     """random descriptors of each day"""
-    layout: str
     dimension: int
     space: str
     """fingerprint"""
@@ -71,8 +65,8 @@ class PackWriter:
     def __init__(self, folder: Path, facts: PackFacts, points: Points) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._facts, self._points = folder, facts, points
-        tables = set(BLOCKS[facts.layout])
-        self._places: dict[str, dict[Any, int]] = {name: {} for name in tables}
+        tables = set(BLOCKS)
+        self._places: dict[str, dict[str, int]] = {name: {} for name in tables}
         names = ["weights", "slots", "atom_points", "atom_weights", "atom_slots", *tables]
         self._files = {name: (folder / f"{name}.bin").open("wb") for name in names}
         self._cloud_sizes: list[int] = []
@@ -87,35 +81,29 @@ class PackWriter:
         self._flags.append((head.known, head.partial, head.backfile))
         for cloud, variants in zip(clouds, descriptors, strict=True):
             self._write("weights", cloud.weights, np.float32)
-            slots = self._slots(cloud.stream, *cloud.phrase_columns())
-            self._write("slots", slots, np.int32)
+            self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
             self._cloud_sizes.append(len(cloud))
             self._states.append(STATES.index(cloud.state))
             self._statistics.append(_flat(cloud.statistics))
             for each in variants:
                 self._write("atom_points", each.points, np.float32)
                 self._write("atom_weights", each.weights, np.float32)
-                self._write("atom_slots", self._slots(cloud.stream, *each.phrases), np.int32)
+                self._write("atom_slots", self._slots(*each.phrases), np.int32)
                 self._atom_sizes.append(len(each))
 
     def _write(self, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike) -> None:
         self._files[name].write(np.ascontiguousarray(values, dtype=kind).tobytes())
 
-    def _slots(
-        self, stream: str, actor1: Sequence[str], code: Sequence[str], actor2: Sequence[str]
-    ) -> IntArray:
-        """Positions of phrases in the tables, [n, blocks]; new keys are added to the tables."""
-        if self._facts.layout == "sentence":
-            keys = [(*phrase, stream) for phrase in zip(actor1, code, actor2, strict=True)]
-            return self._look_up("sentence", keys)[:, None]
-        columns = (("verb", code), ("actor", actor1), ("actor", actor2))
+    def _slots(self, actor1: Sequence[str], code: Sequence[str], actor2: Sequence[str]) -> IntArray:
+        """Positions of phrases in the tables, [n, block]; new keys are added to the tables."""
+        columns = zip(BLOCKS, (code, actor1, actor2), strict=True)
         return np.stack([self._look_up(*column) for column in columns], axis=1)
 
-    def _look_up(self, table: str, keys: Sequence[Any]) -> IntArray:
+    def _look_up(self, table: str, keys: Sequence[str]) -> IntArray:
         places = self._places[table]
         new = [key for key in dict.fromkeys(keys) if key not in places]
         if new:
-            self._write(table, self._points.table(table, new), np.float32)
+            self._write(table, self._points.vectors(table, new), np.float32)
             for key in new:
                 places[key] = len(places)
         return np.array([places[key] for key in keys], dtype=np.int64)
@@ -176,14 +164,14 @@ class Pack:
         with (self.folder / "panel.npz").open("rb") as file, np.load(file) as panel:
             self._panel: dict[str, npt.NDArray[Any]] = {name: panel[name] for name in panel.files}
         keys = json.loads((self.folder / "keys.json").read_text(encoding="utf-8"))
-        self.keys: Mapping[str, list[Any]] = {name: list(values) for name, values in keys.items()}
+        self.keys: Mapping[str, list[str]] = {name: list(values) for name, values in keys.items()}
         """what stands at each position of the tables"""
         self.tables: Mapping[str, VectorArray] = {
             name: self._map(name, np.float32).reshape(len(keys), -1 if keys else 0)
             for name, keys in self.keys.items()
         }
         """the vectors at each position of the tables, of length 1"""
-        blocks, (points, atoms) = len(BLOCKS[self.facts.layout]), self.sizes
+        blocks, (points, atoms) = len(BLOCKS), self.sizes
         self._clouds = (
             self._map("slots", np.int32).reshape(points, blocks),
             self._map("weights", np.float32).reshape(points),
@@ -254,7 +242,7 @@ class Pack:
         return int(self._panel["cloud_starts"][-1]), int(self._panel["atom_starts"][-1])
 
     def cloud(self, day: int, stream: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Positions in the tables [n, blocks] and weights [n] of a cloud's points."""
+        """Positions in the tables [n, block] and weights [n] of a cloud's points."""
         starts = self._panel["cloud_starts"]
         place = day * self.shape[1] + stream
         rows = slice(starts[place], starts[place + 1])
@@ -284,14 +272,10 @@ class Pack:
         return self.phrases_of(self._atoms[2][rows])
 
     def phrases_of(self, slots: npt.NDArray[Any]) -> AtomPhrases:
-        """What stands at positions in the tables [n, blocks]."""
-        if self.facts.layout == "sentence":
-            named = [self.keys["sentence"][place] for place in slots[:, 0]]
-            first, event, second = (tuple(key[part] for key in named) for part in range(3))
-            return AtomPhrases(first, event, second)
-        code = tuple(self.keys["verb"][place] for place in slots[:, 0])
-        actor1, actor2 = (
-            tuple(self.keys["actor"][place] for place in slots[:, block]) for block in (1, 2)
+        """What stands at positions in the tables [n, block]."""
+        code, actor1, actor2 = (
+            tuple(self.keys[name][place] for place in slots[:, block])
+            for block, name in enumerate(BLOCKS)
         )
         return AtomPhrases(actor1, code, actor2)
 
@@ -305,12 +289,7 @@ class Pack:
         return slice(starts[place], starts[place + 1])
 
     def points(self, slots: npt.NDArray[Any], space: Space) -> VectorArray:
-        """The points [n, dim] at positions in the tables [n, blocks]."""
+        """The points [n, dim] at positions in the tables [n, block]."""
         if not len(slots):
             return np.zeros((0, self.facts.dimension), dtype=np.float32)
-        blocks = BLOCKS[self.facts.layout]
-        parts = [
-            np.float32(share**0.5) * self.tables[name][slots[:, number]]
-            for number, (name, share) in enumerate(zip(blocks, space.shares, strict=True))
-        ]
-        return np.concatenate(parts, axis=1)
+        return space.join([self.tables[name][slots[:, block]] for block, name in enumerate(BLOCKS)])

@@ -8,17 +8,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
@@ -49,7 +44,7 @@ from gdelphi.measures.pack import (
     PackWriter,
 )
 from gdelphi.measures.profiles import read_profiles
-from gdelphi.measures.sequences import SequenceDraw, Sequences
+from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import (
     Points,
     Space,
@@ -58,8 +53,6 @@ from gdelphi.measures.space import (
 
 OnPacked = Callable[[int, int, int], None]
 """days done, days to do, points packed"""
-INDEX_PORTION = 1000  # drawn sequences written or read at once
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,9 +76,6 @@ class SequencesMade:
     """What `gdelphi sequences` did."""
 
     packed: Packed
-    index: Path
-    """the drawn sequences: stream, target day, descriptor of each day"""
-    sequences: int
     targets: dict[SplitPart, int]
     """days that can be targets, in each part of the split"""
     splits: Splits
@@ -93,58 +83,15 @@ class SequencesMade:
 
 
 def make_sequences(
-    settings: Settings, number: int, *, seed: int = 0, on_day: OnPacked | None = None
+    settings: Settings, *, seed: int = 0, on_day: OnPacked | None = None
 ) -> SequencesMade:
-    """Pack the days and draw training sequences from them."""
+    """Pack the days; say which of them can be targets."""
     began = perf_counter()
     space = load_space(measures_folder(settings) / "space")
     packed = pack_days(settings, space, seed=seed, on_day=on_day)
     sequences = Sequences(Pack(packed.folder), settings)
-    index = packed.folder / f"sequences-{number}-{seed}.parquet"
-    _write_index(index, sequences, number, seed=seed)
     targets = {part: len(sequences.targets(part)) for part in PARTS}
-    seconds = perf_counter() - began
-    return SequencesMade(packed, index, number, targets, sequences.splits, seconds)
-
-
-INDEX_SCHEMA = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("target", pa.date32()),
-        ("variants", pa.list_(pa.int8())),
-    ]
-)
-
-
-def _write_index(path: Path, sequences: Sequences, number: int, *, seed: int) -> None:
-    """The drawn sequences, a portion at a time."""
-    beside = path.with_name(f".{path.name}.part")
-    streams = sequences.pack.facts.streams
-    with pq.ParquetWriter(beside, INDEX_SCHEMA, compression="zstd") as writer:
-        for portion in batched(sequences.draw(number, seed=seed), INDEX_PORTION):
-            columns = {
-                "stream": [streams[drawn.stream] for drawn in portion],
-                "target": [sequences.day(drawn.target) for drawn in portion],
-                "variants": [drawn.variants for drawn in portion],
-            }
-            writer.write_table(pa.table(columns, schema=INDEX_SCHEMA))
-    beside.replace(path)
-
-
-def read_index(path: Path, sequences: Sequences) -> Iterator[SequenceDraw]:
-    """The sequences that an index lists, a portion at a time."""
-    place = {stream: number for number, stream in enumerate(sequences.pack.facts.streams)}
-    for portion in pq.ParquetFile(path).iter_batches(INDEX_PORTION):
-        for row in portion.to_pylist():
-            target = (row["target"] - sequences.pack.first_day).days
-            yield SequenceDraw(place[row["stream"]], target, tuple(row["variants"]))
-
-
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of up to `size` items."""
-    waiting = iter(items)
-    while portion := list(islice(waiting, size)):
-        yield portion
+    return SequencesMade(packed, targets, sequences.splits, perf_counter() - began)
 
 
 def choose_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
@@ -251,7 +198,6 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
         first_day=first.isoformat(),
         days=(last - first).days + 1,
         variants=settings.sequences.variants,
-        layout=space.settings.layout,
         dimension=space.dimension,
         space=space.fingerprint,
         data=hashlib.sha256(f"{said}{rule}{seed}".encode()).hexdigest()[:16],

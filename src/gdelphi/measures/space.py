@@ -1,14 +1,18 @@
 """The space: how a phrase becomes a point on the unit sphere, fitted on training phrases and saved.
 
-Two layouts. `slots`: a point is the concatenation of blocks for the verb, actor 1 and actor 2, each
-centred, reduced and of length 1, times the root of its share; so inner products are sums over
-slots, an atom can be read back slot by slot, and a few thousand texts are encoded instead of
-hundreds of thousands of sentences. `sentence`: a point is the centred embedding of the whole
-sentence. Slots are the default: docs/measures.md has the comparison.
+A point is the concatenation of blocks for the verb, actor 1 and actor 2. A block is the embedding
+of its text, centred, reduced to its leading axes and brought to length 1, times the root of its
+share s (s_verb + s_actor1 + s_actor2 = 1):
 
-In slots a verb's embedding is the mean over its lineage (root, base, full code): CAMEO's hierarchy
-is known, and sibling codes with unlike wordings ("riot", "stage a hunger strike") come to lie
-together. `lineage = false` uses the code's own phrase alone.
+    x = (sqrt(s_verb) v, sqrt(s_actor1) a1, sqrt(s_actor2) a2)
+
+so |x| = 1, the inner product of two points is the mean of their blocks' cosines, weighted by the
+shares, an atom can be read back block by block, and a few thousand texts are encoded in place of
+hundreds of thousands of sentences. Not chosen: the embedding of the whole sentence, which keeps
+less of a day (docs/LOG.md).
+
+A verb's embedding is the mean over its lineage (root, base, full code): CAMEO's hierarchy is known,
+and sibling codes with unlike wordings ("riot", "stage a hunger strike") come to lie together.
 """
 
 import hashlib
@@ -17,13 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from gdelphi.common.errors import MeasuresError
+from gdelphi.common.files import DIGEST_LENGTH, atomic_write, write_json_atomically
 from gdelphi.common.settings import MeasureSettings
 from gdelphi.common.types import (
     WORLD,
@@ -38,16 +43,19 @@ from gdelphi.measures.phrases import (
     GRAMMAR,
     actor,
     lineage,
-    sentence,
     verb,
 )
 from gdelphi.ot.sphere import Centring, fit_centring
 
 FORMAT: Final = 1
-SENTENCES_FITTED = 20_000  # the heaviest ones that a centring of sentences is fitted on
+BLOCKS: Final = ("verb", "actor", "actor")
+"""which table of vectors each block of a point is taken from: verb, actor 1, actor 2"""
 
-Sentence = tuple[str, str, str, str]
-"""keys of actor 1, event and actor 2, and the stream whose place it names"""
+# Spaces of this format were fitted with these, once settings. Models know a space by its
+# fingerprint, so they stay part of it.
+_CONSTANTS: Final = {"layout": "slots", "lineage": True, "sentence_dimensions": 128}
+PLACING: Final = ("verb_weight", "actor1_weight", "verb_dimensions", "actor_dimensions")
+"""the settings that decide where a phrase lies"""
 
 
 class Fitted(NamedTuple):
@@ -63,18 +71,11 @@ class Fitted(NamedTuple):
 
 
 class PhraseWeights(NamedTuple):
-    """Training phrases: total weight of each actor key, event code and sentence."""
+    """Training phrases: total weight of each actor key and event code."""
 
     actors: Mapping[str, float]
     codes: Mapping[str, float]
-    sentences: Mapping[Sentence, float]
-    """filled for the sentence layout only"""
     fitted: Fitted
-
-    def heaviest_sentences(self) -> list[Sentence]:
-        """Those that something is fitted on. Ties go by the codes: no order matters."""
-        ranked = sorted(self.sentences.items(), key=lambda item: (-item[1], item[0]))
-        return [key for key, _ in ranked[:SENTENCES_FITTED]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,77 +90,59 @@ class Space:
 
     @property
     def dimension(self) -> int:
-        return sum(block.dimension for block in self._laid_out())
+        return sum(self.blocks[name].dimension for name in BLOCKS)
 
     @property
-    def shares(self) -> tuple[float, ...]:
-        """The share of each block in a point, in their order."""
-        if self.settings.layout == "sentence":
-            return (1.0,)
-        first = self.settings.actor1_weight
-        return (self.settings.verb_weight, first, 1 - self.settings.verb_weight - first)
+    def shares(self) -> tuple[float, float, float]:
+        """The share of each block in a point, in the order of `BLOCKS`."""
+        verb_share, first = self.settings.verb_weight, self.settings.actor1_weight
+        return verb_share, first, 1 - verb_share - first
 
-    def _laid_out(self) -> list[Centring]:
-        if self.settings.layout == "sentence":
-            return [self.blocks["sentence"]]
-        return [self.blocks["verb"], self.blocks["actor"], self.blocks["actor"]]
+    def join(self, blocks: Sequence[VectorArray]) -> VectorArray:
+        """The points [n, dim] with these blocks of length 1, [n, block dimensions] each."""
+        parts = [
+            np.float32(share**0.5) * block for share, block in zip(self.shares, blocks, strict=True)
+        ]
+        return np.concatenate(parts, axis=1)
 
-    def event_part(self, points: VectorArray) -> VectorArray:
-        """What of points [n, dim] says which event it is: the verb's block, or all of it."""
-        return points[:, : self._laid_out()[0].dimension]
-
-    def slot_part(self, points: VectorArray, slot: Literal["actor1", "actor2"]) -> VectorArray:
-        """An actor's block of points [n, dim]; only slots have it."""
-        if self.settings.layout == "sentence":
-            raise MeasuresError("a sentence has no block for an actor: use measures.layout = slots")
-        verb_end, width = self.blocks["verb"].dimension, self.blocks["actor"].dimension
-        start = verb_end if slot == "actor1" else verb_end + width
-        return points[:, start : start + width]
+    def verb_part(self, points: VectorArray) -> VectorArray:
+        """The block of points [n, dim] that says which event it is, [n, verb dimensions]."""
+        return points[:, : self.blocks["verb"].dimension]
 
     @cached_property
     def fingerprint(self) -> str:
         """A short name for everything that decides where a phrase lies."""
-        digest = hashlib.sha256(json.dumps(self._said(), sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(self._facts(), sort_keys=True).encode())
         for name in sorted(self.blocks):
             digest.update(self.blocks[name].mean.tobytes())
             digest.update(self.blocks[name].axes.tobytes())
-        return digest.hexdigest()[:16]
+        return digest.hexdigest()[:DIGEST_LENGTH]
 
-    def _said(self) -> dict[str, Any]:
-        chosen = self.settings.model_dump(mode="json", include=set(PLACING))
+    def _facts(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "encoder": self.encoder,
             "revision": self.revision,
             "wording": f"{GRAMMAR}-{tables_fingerprint()}",
-            "settings": chosen,
+            "settings": {
+                **self.settings.model_dump(mode="json", include=set(PLACING)),
+                **_CONSTANTS,
+            },
             "kept": {name: round(block.kept, 6) for name, block in sorted(self.blocks.items())},
             "fitted": self.fitted._asdict(),
         }
 
     def save(self, folder: Path) -> None:
         """Write space.safetensors and space.json, the latter last: it says that both are there."""
-        folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, VectorArray] = {}
         for name, block in self.blocks.items():
-            tensors |= {f"{name}.mean": block.mean, f"{name}.axes": block.axes}
-        beside = folder / ".space.part"
-        save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, beside)
-        beside.replace(folder / "space.safetensors")
-        said = self._said() | {"fingerprint": self.fingerprint}
-        beside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-        beside.replace(folder / "space.json")
-
-
-PLACING = (
-    "layout",
-    "verb_weight",
-    "actor1_weight",
-    "lineage",
-    "verb_dimensions",
-    "actor_dimensions",
-    "sentence_dimensions",
-)
+            tensors[f"{name}.mean"] = np.ascontiguousarray(block.mean)
+            tensors[f"{name}.axes"] = np.ascontiguousarray(block.axes)
+        with atomic_write(folder / "space.safetensors") as part:
+            save_file(tensors, part)
+        write_json_atomically(
+            folder / "space.json", self._facts() | {"fingerprint": self.fingerprint}
+        )
 
 
 def load_space(folder: Path) -> Space:
@@ -168,16 +151,16 @@ def load_space(folder: Path) -> Space:
     if not path.exists():
         raise MeasuresError(f"no space in {folder}: `gdelphi embed` fits one")
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
         tensors = load_file(folder / "space.safetensors")
         blocks = {
-            name: Centring(tensors[f"{name}.mean"], tensors[f"{name}.axes"], kept)
-            for name, kept in said["kept"].items()
+            name: Centring(tensors[f"{name}.mean"], tensors[f"{name}.axes"], facts["kept"][name])
+            for name in ("verb", "actor")
         }
-        settings = MeasureSettings(**said["settings"])
-        fitted = Fitted(**said["fitted"])
-        space = Space(settings, said["encoder"], said["revision"], blocks, fitted)
-        known = said["fingerprint"]
+        settings = MeasureSettings(**{name: facts["settings"][name] for name in PLACING})
+        fitted = Fitted(**facts["fitted"])
+        space = Space(settings, facts["encoder"], facts["revision"], blocks, fitted)
+        known = facts["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MeasuresError(
@@ -199,56 +182,37 @@ def fit_space(
     on_encoded: OnEncoded | None = None,
 ) -> Space:
     """Fit the centring of each block on the training phrases, by their weight."""
-    raw = _Raw(settings, cache, on_encoded)
+    texts = _Texts(cache, on_encoded)
     blocks: dict[str, Centring] = {}
-    if settings.layout == "sentence":
-        chosen = phrases.heaviest_sentences()
-        vectors = raw.sentences(chosen)
-        weights = np.array([phrases.sentences[key] for key in chosen])
-        blocks["sentence"] = fit_centring(vectors, weights, settings.sentence_dimensions)
-    else:
-        for name, source, size in (
-            ("verb", phrases.codes, settings.verb_dimensions),
-            ("actor", phrases.actors, settings.actor_dimensions),
-        ):
-            keys = sorted(source)
-            vectors = raw.verbs(keys) if name == "verb" else raw.actors(keys)
-            weights = np.array([source[key] for key in keys])
-            blocks[name] = fit_centring(vectors, weights, size)
+    for name, source, size in (
+        ("verb", phrases.codes, settings.verb_dimensions),
+        ("actor", phrases.actors, settings.actor_dimensions),
+    ):
+        keys = sorted(source)
+        weights = np.array([source[key] for key in keys])
+        blocks[name] = fit_centring(texts.embed(name, keys), weights, size)
     encoder = cache.encoder
     return Space(settings, encoder.name, encoder.revision, blocks, phrases.fitted)
 
 
-class _Raw:
-    """Embeddings, not yet centred, of the texts of slots and sentences."""
+class _Texts:
+    """Embeddings, not yet centred, of the texts of verbs and actors."""
 
-    def __init__(
-        self, settings: MeasureSettings, cache: EmbeddingCache, on_encoded: OnEncoded | None
-    ) -> None:
-        self._lineage = settings.lineage
+    def __init__(self, cache: EmbeddingCache, on_encoded: OnEncoded | None) -> None:
         self._cache = cache
         self._on_encoded = on_encoded
 
-    def _embed(self, texts: Sequence[str]) -> VectorArray:
-        return self._cache.embed(texts, self._on_encoded)
-
-    def verbs(self, codes: Sequence[str]) -> VectorArray:
-        own = self._embed([verb(code) for code in codes])
-        if not self._lineage:
-            return own
-        above = [lineage(code) for code in codes]
-        roots = self._embed([verb(each.root) for each in above])
-        bases = self._embed([verb(each.base) for each in above])
+    def embed(self, block: str, keys: Sequence[str]) -> VectorArray:
+        """[n, raw] for event codes (block `verb`) or actors' keys (block `actor`)."""
+        if block == "actor":
+            return self._cache.embed([actor(key).text for key in keys], self._on_encoded)
+        above = [lineage(code) for code in keys]
+        own, bases, roots = (
+            self._cache.embed([verb(code) for code in codes], self._on_encoded)
+            for codes in (keys, [codes.base for codes in above], [codes.root for codes in above])
+        )
         mean: VectorArray = (own + bases + roots) / np.float32(3)
         return mean
-
-    def actors(self, keys: Sequence[str]) -> VectorArray:
-        return self._embed([actor(key).text for key in keys])
-
-    def sentences(self, keys: Sequence[Sentence]) -> VectorArray:
-        return self._embed(
-            [sentence(first, code, second, place_of(at)) for first, code, second, at in keys]
-        )
 
 
 def place_of(stream: str) -> str | None:
@@ -269,65 +233,52 @@ class Points:
                 "embed.encoder back, or run `gdelphi embed --refit`"
             )
         self.space = space
-        self._raw = _Raw(space.settings, cache, on_encoded)
+        self._texts = _Texts(cache, on_encoded)
         self._known: dict[str, dict[str, VectorArray]] = {"verb": {}, "actor": {}}
 
     def of(self, cloud: Cloud) -> VectorArray:
         """The points of a cloud, [n, dim]."""
-        if self.space.settings.layout == "sentence":
-            return self.sentences([(*phrase, cloud.stream) for phrase in cloud.phrases()])
-        blocks = (
-            self._slot("verb", cloud.code),
-            self._slot("actor", cloud.actor1),
-            self._slot("actor", cloud.actor2),
+        return self.space.join(
+            [
+                self._slot("verb", cloud.code),
+                self._slot("actor", cloud.actor1),
+                self._slot("actor", cloud.actor2),
+            ]
         )
-        parts = [
-            np.float32(share**0.5) * block
-            for share, block in zip(self.space.shares, blocks, strict=True)
-        ]
-        return np.concatenate(parts, axis=1)
 
     def measure(self, cloud: Cloud) -> Measure:
         """A cloud as a measure."""
         return Measure(self.of(cloud), cloud.weights)
 
-    def sentences(self, keys: Sequence[Sentence]) -> VectorArray:
-        """The points of sentences, [n, dim]; sentence layout only."""
-        return self.space.blocks["sentence"].apply(self._raw.sentences(keys))
-
     def verbs(self, codes: Sequence[str]) -> VectorArray:
-        """The verb block of event codes, of length 1, [n, verb dimensions]; slots only."""
-        return self._look_up("verb", codes)
+        """The verb block of event codes, of length 1, [n, verb dimensions]."""
+        return self.vectors("verb", codes)
 
     def actors(self, keys: Sequence[str]) -> VectorArray:
-        """The actor block of actors' keys, of length 1, [n, actor dimensions]; slots only."""
-        return self._look_up("actor", keys)
-
-    def table(self, block: str, keys: Sequence[Any]) -> VectorArray:
-        """The same for a block by its name: verb, actor or sentence."""
-        return self.sentences(keys) if block == "sentence" else self._look_up(block, keys)
+        """The actor block of actors' keys, of length 1, [n, actor dimensions]."""
+        return self.vectors("actor", keys)
 
     def _slot(self, block: str, coded: Coded) -> VectorArray:
         """A day's dictionary is long and a stream uses little of it: only that is looked up."""
         used, places = np.unique(coded.places, return_inverse=True)
-        return self._look_up(block, [coded.keys[place] for place in used])[places]
+        return self.vectors(block, [coded.keys[place] for place in used])[places]
 
-    def _look_up(self, block: str, keys: Sequence[str]) -> VectorArray:
+    def vectors(self, block: str, keys: Sequence[str]) -> VectorArray:
+        """The block `verb` or `actor` of keys, of length 1, [n, block dimensions]."""
         known = self._known[block]
         missing = sorted({key for key in keys if key not in known})
         if missing:
-            raw = self._raw.verbs(missing) if block == "verb" else self._raw.actors(missing)
-            known.update(zip(missing, self.space.blocks[block].apply(raw), strict=True))
+            placed = self.space.blocks[block].apply(self._texts.embed(block, missing))
+            known.update(zip(missing, placed, strict=True))
         if not keys:
             return np.zeros((0, self.space.blocks[block].dimension), dtype=np.float32)
         return np.stack([known[key] for key in keys])
 
 
-def weigh_phrases(clouds: Iterable[Cloud], *, sentences: bool) -> PhraseWeights:
+def weigh_phrases(clouds: Iterable[Cloud]) -> PhraseWeights:
     """Sum the weights of training clouds by slot. Every cloud with points counts as 1 in all."""
     actors: dict[str, float] = {}
     codes: dict[str, float] = {}
-    whole: dict[Sentence, float] = {}
     streams: set[str] = set()
     days: set[str] = set()
     number = points = 0
@@ -337,16 +288,12 @@ def weigh_phrases(clouds: Iterable[Cloud], *, sentences: bool) -> PhraseWeights:
         _add(codes, cloud.code, cloud.weights)
         _add(actors, cloud.actor1, cloud.weights)
         _add(actors, cloud.actor2, cloud.weights)
-        if sentences:
-            for phrase, weight in zip(cloud.phrases(), cloud.weights.tolist(), strict=True):
-                key = (*phrase, cloud.stream)
-                whole[key] = whole.get(key, 0.0) + weight
         streams.add(cloud.stream)
         days.add(cloud.day.isoformat())
         number, points = number + 1, points + len(cloud)
     last = max(days, default="")
     fitted = Fitted(min(days, default=""), last, last, len(streams), number, points)
-    return PhraseWeights(actors, codes, whole, fitted)
+    return PhraseWeights(actors, codes, fitted)
 
 
 def _add(totals: dict[str, float], slot: Coded, weights: FloatArray) -> None:

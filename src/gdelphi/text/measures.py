@@ -13,23 +13,16 @@ from gdelphi.measures.space import Points
 from gdelphi.text.compact import DayText, PhraseText
 
 
-def place_phrases(points: Points, phrases: Sequence[PhraseText], stream: str) -> VectorArray:
-    """The points of phrases of a stream, [phrase, dim]."""
+def place_phrases(points: Points, phrases: Sequence[PhraseText]) -> VectorArray:
+    """The points of phrases, [phrase, dim]."""
     space = points.space
     if not phrases:
         return np.zeros((0, space.dimension), dtype=np.float32)
     first, code, second, _ = (tuple(column) for column in zip(*phrases, strict=True))
-    if space.settings.layout == "sentence":
-        keys = [(each.actor1, each.code, each.actor2, stream) for each in phrases]
-        return points.sentences(keys)
-    blocks = (points.verbs(code), points.actors(first), points.actors(second))
-    parts = [
-        np.float32(share**0.5) * block for share, block in zip(space.shares, blocks, strict=True)
-    ]
-    return np.concatenate(parts, axis=1)
+    return space.join([points.verbs(code), points.actors(first), points.actors(second)])
 
 
-def measure_of(points: Points, text: DayText, stream: str) -> Measure:
+def measure_of(points: Points, text: DayText) -> Measure:
     """A text as a measure; empty where it has no phrases."""
     weights = np.array([phrase.weight for phrase in text.phrases], dtype=np.float64)
-    return Measure(place_phrases(points, text.phrases, stream), weights)
+    return Measure(place_phrases(points, text.phrases), weights)

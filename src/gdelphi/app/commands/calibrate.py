@@ -20,7 +20,7 @@ from gdelphi.app.options import (
 
 if TYPE_CHECKING:
     from gdelphi.forecast.calibrate import Calibrated
-    from gdelphi.forecast.naming import ChosenNames
+    from gdelphi.forecast.naming import NamingChoice
 
 
 def command(
@@ -71,7 +71,7 @@ def show_calibrated(result: "Calibrated", *, json: bool) -> None:
         _show_names(result.names)
 
 
-def _show_names(names: "ChosenNames") -> None:
+def _show_names(names: "NamingChoice") -> None:
     out.print(
         f"\nROUGE-1, 2 and L of names of futures, on {names.days} of these days "
         f"({names.since} to {names.until})"

@@ -28,7 +28,7 @@ from gdelphi.app.options import (
 if TYPE_CHECKING:
     from gdelphi.forecast.archive import ForecastManifest
     from gdelphi.forecast.forecast import ForecastResult
-    from gdelphi.forecast.summary import StatedProbability, StreamInBrief
+    from gdelphi.forecast.summary import HeadlineProbability, StreamSummary
 
 FEW = 3  # streams that are shown one by one
 NAMED = {"nearest": "the nearest observed phrase", "namer": "the namer"}
@@ -73,9 +73,9 @@ def command(
 
 def show_forecast(result: "ForecastResult", *, json: bool) -> None:
     """Print a forecast in brief."""
-    from gdelphi.forecast.summary import in_brief
+    from gdelphi.forecast.summary import summarise_forecast
 
-    forecast, brief = result.forecast, in_brief(result.forecast)
+    forecast, brief = result.forecast, summarise_forecast(result.forecast)
     if json:
         head = {"folder": str(forecast.folder), "made": result.made, **forecast.manifest.plain()}
         print_json({**head, **asdict(brief)})
@@ -110,7 +110,7 @@ def show_manifest(manifest: "ForecastManifest") -> None:
         out.print(Text(told, style="yellow"))
 
 
-def _show_stream(stream: "StreamInBrief") -> None:
+def _show_stream(stream: "StreamSummary") -> None:
     out.print(Text(f"\n{stream.name} ({stream.stream})", style="bold"))
     for weight, phrase in stream.brief:
         out.print(Text(f"  {weight:>4.0%}  {phrase}"))
@@ -120,7 +120,7 @@ def _show_stream(stream: "StreamInBrief") -> None:
 
 
 def _headlines(
-    rows: "tuple[StatedProbability, ...]",
+    rows: "tuple[HeadlineProbability, ...]",
     *,
     streams: bool = False,
     who: dict[str, Any] | None = None,
