@@ -57,7 +57,7 @@ def gdelphi(*, store: str, archive: str, label: str | None = None) -> Found:
     result = ingest(settings)
     seconds = time.perf_counter() - began
     if not result.succeeded or result.rejected or result.duplicates:
-        raise SystemExit(f"{archive}: {result.rejected} rejected, {result.troubles}")
+        raise SystemExit(f"{archive}: {result.rejected} rejected, {result.problems}")
     return {"seconds": seconds, "rows": result.accepted, "files": result.loaded}
 
 

@@ -60,7 +60,7 @@ def opened(browser: Any, path: Path, *, width: int = 1280, **options: Any) -> It
     page.on("console", lambda message: watch.messages.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: watch.messages.append(str(error)))
     page.on("dialog", lambda dialog: (watch.dialogs.append(dialog.message), dialog.dismiss()))
-    page.set_default_timeout(float(os.environ.get("BROWSER_TIMEOUT", "10")) * 1000)
+    page.set_default_timeout(float(os.environ.get("BROWSER_TIMEOUT", "60")) * 1000)
     try:
         page.goto(path.as_uri() + fragment)
         yield page, watch

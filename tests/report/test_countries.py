@@ -224,12 +224,12 @@ def test_a_damaged_forecast_is_passed_over_and_told(
 def test_column_names_are_those_of_the_tables() -> None:
     assert tuple(gather.ARGUMENTS) == forecast_tables.ARGUMENTS
     assert gather.QUANTILES == forecast_tables.QUANTILES
-    assert forecast_tables.OF_FUTURES in gather.NOT_MEMBERS
+    assert forecast_tables.FUTURES_COLUMN in gather.NOT_MEMBERS
 
 
 def test_a_report_needs_no_torch() -> None:
-    asked = "import sys, gdelphi.report.make; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    code = "import sys, gdelphi.report.report; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 

@@ -43,7 +43,7 @@ settings = load_settings(flags={"store": Path(sys.argv[1])}).settings
 with (Store(settings).writing() if sys.argv[2] == "write" else Store(settings).reading()) as held:
     print("held", flush=True)
     if len(sys.argv) > 3:
-        while not held.make_way():
+        while not held.let_others_in():
             pass
         print("made way", flush=True)
     sys.stdin.read()
@@ -101,8 +101,8 @@ def test_a_reader_gets_in_when_the_writer_ends(made: Settings) -> None:
     patient = made.model_copy(update={"store_wait_seconds": 60.0})
     with another_process(made, "write") as other:
         assert other.stdin is not None
-        threading.Timer(0.5, other.stdin.close).start()
         began = time.monotonic()
+        threading.Timer(0.5, other.stdin.close).start()
         with Store(patient).reading() as connection:
             assert connection.value("SELECT count(*) FROM events") == 0
         assert time.monotonic() - began >= 0.4
@@ -120,7 +120,7 @@ def test_a_long_writer_makes_way_for_those_who_wait(made: Settings) -> None:
 def test_nobody_waits_at_a_free_store(made: Settings) -> None:
     assert not Store(made).someone_waits()
     with Store(made).writing() as connection:
-        assert not connection.make_way()
+        assert not connection.let_others_in()
 
 
 def test_a_reader_cannot_write_here_or_elsewhere(made: Settings, tmp_path: Path) -> None:

@@ -158,13 +158,13 @@ def test_a_run_amid_all_faults_tells_the_rest_and_the_next_run_gets_it(
         server.always(names[number], fault)
     for number, faults in passing.items():
         server.script(names[number], *faults)
-    settings = settings_of(tmp_path / "run", server.url, timeout_seconds=0.8)
+    settings = settings_of(tmp_path / "run", server.url, timeout_seconds=2.5)
 
     first = ingest(settings)
 
     assert not first.succeeded
     assert (first.loaded, first.not_tried) == (8, 0)
-    assert len(first.troubles) == len(permanent)
+    assert len(first.problems) == len(permanent)
     assert last_run(settings) == (8, 2, 2, 4, False)
     ledger = ledger_of(settings)
     for number, (_, expected, words) in permanent.items():
@@ -253,10 +253,10 @@ def test_a_listed_file_that_is_missing_alarms_once_and_is_loaded_when_it_appears
     settings = settings_of(tmp_path / "run", server.url)
     first = ingest(settings)
     assert (first.succeeded, first.loaded) == (False, 3)
-    assert [(t.name, t.status, t.news) for t in first.troubles] == [(names[1], "missing", True)]
+    assert [(t.name, t.status, t.is_new) for t in first.problems] == [(names[1], "missing", True)]
     second = ingest(settings)
     assert (second.succeeded, second.loaded) == (True, 0)
-    assert [(t.name, t.status, t.news) for t in second.troubles] == [(names[1], "missing", False)]
+    assert [(t.name, t.status, t.is_new) for t in second.problems] == [(names[1], "missing", False)]
     server.heal()
     third = ingest(settings)
     assert (third.succeeded, third.loaded) == (True, 1)
@@ -273,7 +273,7 @@ def test_a_file_that_fails_or_is_refused_alarms_every_time(
     for _ in range(2):
         result = ingest(settings)
         assert not result.succeeded
-        assert {t.name: t.status for t in result.troubles} == {
+        assert {t.name: t.status for t in result.problems} == {
             names[1]: "failed",
             names[2]: "rejected",
         }
@@ -322,7 +322,7 @@ def test_a_name_too_long_for_a_file_is_told_and_the_others_come(
     settings = settings_of(tmp_path / "run", server.url)
     result = ingest(settings)
     assert (result.loaded, result.succeeded, result.not_tried) == (4, False, 0)
-    assert {each.name: each.status for each in result.troubles} == {
+    assert {each.name: each.status for each in result.problems} == {
         long: "failed",
         nearly: "failed",
     }
@@ -339,7 +339,7 @@ def test_many_names_too_long_do_not_pass_for_a_server_that_died(
         for number in range(40):
             stream.write(f"{'1' * 32}  20130401-{number}-{'x' * 300}.export.CSV.zip\n")
     result = ingest(settings_of(tmp_path / "run", server.url, jobs=1))
-    assert (result.loaded, len(result.troubles), result.not_tried) == (4, 40, 0)
+    assert (result.loaded, len(result.problems), result.not_tried) == (4, 40, 0)
 
 
 def test_a_line_of_a_list_that_cannot_be_read_is_passed_over_and_told(
@@ -400,10 +400,10 @@ def test_a_server_that_dies_is_left_alone_and_the_next_run_completes(
     assert not first.succeeded
     assert first.loaded == 10
     assert first.not_tried > 0
-    assert len(first.troubles) + first.not_tried == 30
+    assert len(first.problems) + first.not_tried == 30
     assert statuses_of(settings) == {
         "loaded": 10,
-        "failed": len(first.troubles),
+        "failed": len(first.problems),
         "listed": first.not_tried,
     }
     assert len(set(server.names()) - set(LISTS)) == 40 - first.not_tried
@@ -423,7 +423,7 @@ def test_failures_among_successes_do_not_end_a_run(
     for name in names[::2]:
         server.always(name, status(403))
     result = ingest(settings_of(tmp_path / "run", server.url, jobs=1))
-    assert (result.loaded, len(result.troubles), result.not_tried) == (20, 20, 0)
+    assert (result.loaded, len(result.problems), result.not_tried) == (20, 20, 0)
 
 
 def test_an_interrupted_run_does_not_sit_out_the_pauses(
@@ -531,7 +531,7 @@ def test_a_real_archive_comes_whole_through_faults(
         server.always(names[40], other_bytes)
         settings = settings_of(tmp_path / "run", server.url, attempts=6)
         first = ingest(settings)
-        assert {t.name: t.status for t in first.troubles} == {
+        assert {t.name: t.status for t in first.problems} == {
             names[4]: "failed",
             names[40]: "rejected",
         }

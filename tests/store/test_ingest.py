@@ -218,11 +218,11 @@ def test_many_small_runs_are_merged_when_it_is_due(
     assert rows(given, "SELECT count(*) FROM events") == [(80,)]
 
 
-# One bad file is its own trouble.
+# One bad file is its own problem.
 
 
 def told(result: IngestResult) -> dict[str, str]:
-    return {each.name: each.status for each in result.troubles}
+    return {each.name: each.status for each in result.problems}
 
 
 def test_a_listed_name_too_long_for_a_file_is_told_and_the_others_come(
@@ -280,7 +280,7 @@ def test_any_other_error_is_that_of_its_file(
     result = ingest(settings_of(maker))
     assert (result.loaded, result.succeeded) == (9, False)
     assert told(result) == {maker.names[4]: "failed"}
-    assert result.troubles[0].reason == f"{maker.names[4]}: {os.strerror(number)}"
+    assert result.problems[0].reason == f"{maker.names[4]}: {os.strerror(number)}"
 
 
 METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -364,8 +364,8 @@ def test_a_spoiled_zip_is_loaded_right_or_refused_by_name(tmp_path: Path, listed
     assert set(refused.values()) == {"rejected"}
     assert not set(refused) & set(maker.names[::11])
     assert 100 < len(refused) < 300  # the damage is real, and some of it hurts nothing
-    assert all(each.reason.startswith(each.name) for each in result.troubles)
-    assert all(len(each.reason) < 1000 for each in result.troubles)
+    assert all(each.reason.startswith(each.name) for each in result.problems)
+    assert all(len(each.reason) < 1000 for each in result.problems)
     expected = [row for row in content_of(sound)["events"] if row[-1] not in refused]
     assert content_of(given)["events"] == expected
     assert rows(given, "SELECT count(*) FROM rejects") == [(0,)]

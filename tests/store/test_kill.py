@@ -118,12 +118,12 @@ def test_two_ingestions_at_once_take_turns_and_end_alike(tmp_path: Path) -> None
     maker = make_archive(tmp_path / "archive", version=0)
     store = tmp_path / "both" / "s.duckdb"
     arguments = ["--since", "2012-01-01", "--archive", str(maker.folder), "--store", str(store)]
-    command = [sys.executable, "-c", DRIVER, "ingest", *arguments, "--wait", "120"]
+    command = [sys.executable, "-c", DRIVER, "ingest", *arguments, "--wait", "600"]
     first, second = (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
     )
     for process in (first, second):
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode()
     calm = settings_for(tmp_path / "calm" / "s.duckdb", maker.folder)
     ingest(calm)

@@ -24,7 +24,7 @@ from gdelphi.store.ingest import (
     IngestResult,
     ingest,
 )
-from gdelphi.store.strict_load import load_carefully
+from gdelphi.store.strict_load import load_strictly
 from helpers.archives import (
     ArchiveMaker,
     content_of,
@@ -179,17 +179,17 @@ def test_a_file_that_cannot_be_read_while_loading_leaves_the_others(
     errors = {maker.names[1]: OSError(5, "Input/output error"), maker.names[4]: ValueError("odd")}
 
     def fail(*arguments: Any) -> Any:
-        found = load_carefully(*arguments)
+        found = load_strictly(*arguments)
         if arguments[3].name in errors:
             raise errors[arguments[3].name]
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_module, "load_carefully", fail)
+        patch.setattr(load_module, "load_strictly", fail)
         patch.setattr(load_module, "_may_go_quickly", lambda _: False)
         result = ingest(given, IngestRequest(force=True, since=date(2012, 1, 1)))
     assert (result.loaded, result.succeeded) == (7, False)
-    told = sorted((each.name, each.status, each.reason) for each in result.troubles)
+    told = sorted((each.name, each.status, each.reason) for each in result.problems)
     assert told == [
         (maker.names[1], "failed", f"{maker.names[1]}: Input/output error"),
         (maker.names[4], "rejected", f"{maker.names[4]}: odd"),
@@ -347,19 +347,19 @@ def test_forcing_loads_again_and_changes_nothing(tmp_path: Path) -> None:
     assert content_of(given) == content
 
 
-# The quick and the careful way give the same store.
+# The fast and the strict way give the same store.
 
 
 def test_the_careful_way_agrees_with_the_quick_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker = messy_archive(tmp_path / "archive", 1)
-    quick = settings_for(tmp_path / "quick.duckdb", maker.folder)
-    ingest(quick)
+    fast = settings_for(tmp_path / "fast.duckdb", maker.folder)
+    ingest(fast)
     monkeypatch.setattr(load_module, "_may_go_quickly", lambda _: False)
-    careful = settings_for(tmp_path / "careful.duckdb", maker.folder)
-    ingest(careful)
-    assert content_of(quick) == content_of(careful)
+    strict = settings_for(tmp_path / "strict.duckdb", maker.folder)
+    ingest(strict)
+    assert content_of(fast) == content_of(strict)
 
 
 field = strategies.text(
@@ -391,14 +391,14 @@ def test_whatever_stands_in_the_fields_both_ways_agree(
     tmp_path = tmp_path_factory.mktemp("any")
     maker = ArchiveMaker(tmp_path / "archive")
     maker.day(DAY, [event_line(i, DAY, **each) for i, each in enumerate(values, 1)])
-    quick = settings_for(tmp_path / "quick.duckdb", maker.folder)
-    result = ingest(quick)
+    fast = settings_for(tmp_path / "fast.duckdb", maker.folder)
+    result = ingest(fast)
     assert result.rows_in == result.accepted + result.rejected + result.duplicates
-    careful = settings_for(tmp_path / "careful.duckdb", maker.folder)
+    strict = settings_for(tmp_path / "strict.duckdb", maker.folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load_module, "_may_go_quickly", lambda _: False)
-        ingest(careful)
-    assert content_of(quick) == content_of(careful)
+        ingest(strict)
+    assert content_of(fast) == content_of(strict)
 
 
 def test_small_batches_and_large_ones_end_alike(
@@ -423,7 +423,7 @@ def test_a_failure_in_the_middle_of_a_transaction_leaves_nothing(
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_module, "mark_stories", fail)
+        patch.setattr(load_module, "mark_story_duplicates", fail)
         with pytest.raises(StoreError, match="disk is full"):
             ingest(given)
     assert rows(given, "SELECT count(*) FROM events") == [(0,)]

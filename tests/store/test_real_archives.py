@@ -247,7 +247,7 @@ def test_a_list_promises_what_the_folder_does_not_have(odd: Path, tmp_path: Path
     given = settings_for(tmp_path / "s.duckdb", odd)
     result = ingest(given, IngestRequest(since=date(2013, 3, 20), until=date(2013, 4, 3)))
     assert result.loaded == 1  # the excerpt of 2013-04-01
-    assert [trouble.status for trouble in result.troubles] == ["missing"] * 4
+    assert [problem.status for problem in result.problems] == ["missing"] * 4
     assert not result.succeeded
     again = ingest(given, IngestRequest(since=date(2013, 3, 20), until=date(2013, 4, 3)))
     assert again.succeeded  # known by now

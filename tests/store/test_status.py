@@ -8,10 +8,13 @@ import pytest
 
 from gdelphi.common.settings import Settings, StatusSettings
 from gdelphi.gdelt.layouts import QUARTER
+from gdelphi.store.connection import Store
 from gdelphi.store.ingest import IngestRequest, ingest
 from gdelphi.store.status import (
     DayStatus,
+    complete_days,
     odd_volumes,
+    read_days,
     read_status,
 )
 from helpers.archives import ArchiveMaker, event_lines, settings_for
@@ -58,6 +61,11 @@ def test_missing_empty_and_rejected_days_are_told_apart(maker: ArchiveMaker) -> 
     assert (status.incomplete, status.stale, status.alarming) == (True, False, True)
     assert (status.first_day, status.last_day) == (START, days_after(9))
     assert status.latest_complete_day == days_after(9)
+    with Store(given).reading() as connection:
+        complete = complete_days(read_days(connection), days_after(10))
+    assert complete == [days_after(number) for number in range(10) if number not in (3, 7)]
+    around = [days_after(number) for number in range(-2, 13)]
+    assert [day for day in around if status.is_complete(day)] == complete
     assert status.last_run is not None
     assert status.last_successful_run is None
 

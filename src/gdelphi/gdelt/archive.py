@@ -60,7 +60,7 @@ class Listing:
         """Note a line of a list; the same file may stand in several lists."""
         file = self.files.get(name) or parse_name(name)
         if file is not None:
-            self.files[name] = file.known_as(size=size, md5=md5)
+            self.files[name] = file.with_listing(size=size, md5=md5)
         elif is_other_file(name):
             self.passed_over["mentions and knowledge-graph files"] += 1
         else:
@@ -100,7 +100,7 @@ def read_filesizes(text: str, listing: Listing) -> None:
 def read_master_list(text: str, listing: Listing) -> None:
     """`size md5 address` a line. GDELT's own list has a few lines with parts missing.
 
-    Two of three of its million lines are about other files; they are told by their end alone.
+    Two of three of its million lines are about other files; they are known by their endings.
     """
     for line in text.splitlines():
         if line.endswith(OTHER_ENDS):
@@ -212,10 +212,10 @@ class HttpArchive:
         second = "gdeltv2" in self.url
         first_choice = [MASTER_LIST] if second else ["md5sums", "filesizes"]
         second_choice = ["md5sums", "filesizes"] if second else [MASTER_LIST]
-        found = self._read(first_choice, listing) or self._read(second_choice, listing)
+        listed = self._read(first_choice, listing) or self._read(second_choice, listing)
         if settings.translated:
-            found = self._read([TRANSLATED_LIST], listing) or found
-        if not found:
+            listed = self._read([TRANSLATED_LIST], listing) or listed
+        if not listed:
             raise ArchiveError(
                 f"{self.url} has neither md5sums nor {MASTER_LIST}: "
                 "is this the folder that holds the event files?"
@@ -229,13 +229,13 @@ class HttpArchive:
         return listing
 
     def _read(self, names: list[str], listing: Listing) -> bool:
-        found = False
+        listed = False
         for name in names:
             text = self.fetcher.fetch_list(name)
             if text is not None:
                 READERS[name](text, listing)
-                found = True
-        return found
+                listed = True
+        return listed
 
     def fetch(self, file: SourceFile, on_bytes: OnBytes) -> Fetched:
         return self.fetcher.fetch(file, on_bytes)

@@ -1,8 +1,8 @@
 """Whose fault an error is: that of the file at hand, or that of the system.
 
-What goes wrong with one file is told by its name, and the run goes on with the others. A disk that
-is full or read-only, and memory or file handles that are used up, would spoil every file in turn
-and say nothing about any: such an error ends the run.
+What goes wrong with one file is reported by its name, and the run goes on with the others. A disk
+that is full or read-only, and memory or file handles that are used up, would spoil every file in
+turn and say nothing about any: such an error ends the run.
 """
 
 import errno
@@ -26,7 +26,7 @@ ENDS_A_RUN: Mapping[int, str] = MappingProxyType(
 )
 
 
-def end_if_exhausted(error: BaseException, name: str) -> None:
+def raise_if_exhausted(error: BaseException, name: str) -> None:
     """Raise SystemExhausted where the system is at fault, and not the file of this name.
 
     Libraries wrap the system's errors, so what lies behind an error is looked at as well; but not
@@ -36,25 +36,25 @@ def end_if_exhausted(error: BaseException, name: str) -> None:
         raise error
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, GdelphiError):
-        said = _said_by_system(cause)
-        if said is not None:
+        reason = _system_reason(cause)
+        if reason is not None:
             raise SystemExhausted(
-                f"{said}, met at {name}. Mend this and ingest again: what is loaded stays"
+                f"{reason}, met at {name}. Mend this and ingest again: what is loaded stays"
             ) from error
         cause = cause.__cause__ or cause.__context__
 
 
-def _said_by_system(error: BaseException) -> str | None:
+def _system_reason(error: BaseException) -> str | None:
     if isinstance(error, MemoryError):
         return NO_MEMORY
     if isinstance(error, OSError) and error.errno is not None:
-        found = ENDS_A_RUN.get(error.errno)
-        place = f" ({error.filename})" if found and error.filename else ""
-        return found and found + place
+        reason = ENDS_A_RUN.get(error.errno)
+        place = f" ({error.filename})" if reason and error.filename else ""
+        return reason and reason + place
     return None
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in one short line; its message may repeat what stands in a damaged file."""
     words = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:

@@ -1,4 +1,4 @@
-"""Fetching files from a site: resumed, retried with patience, verified.
+"""Fetching files from a site: resumed, retried with pauses, verified.
 
 A file is written to `name.part` and takes its name only when its size and checksum are right, so a
 killed run leaves nothing that looks whole. What the server says decides about trying again: 429 and
@@ -26,8 +26,9 @@ from gdelphi.common.errors import (
     FileMissing,
     FileRefused,
 )
+from gdelphi.common.files import text_digest
 from gdelphi.common.settings import IngestSettings
-from gdelphi.gdelt.faults import end_if_exhausted
+from gdelphi.gdelt.faults import raise_if_exhausted
 from gdelphi.gdelt.file_names import SourceFile
 
 LONGEST_PAUSE = 300.0  # seconds; a server that asks for more is left for the next run
@@ -46,7 +47,7 @@ class Fetched:
     size: int
 
 
-class TryAgain(Exception):
+class _TryAgain(Exception):
     """A try failed in a way that another try may mend."""
 
     def __init__(self, message: str, *, after: float | None = None) -> None:
@@ -54,7 +55,7 @@ class TryAgain(Exception):
         self.after = after
 
 
-class WrongBytes(TryAgain):
+class _WrongBytes(_TryAgain):
     """The file came whole but is not the one that was listed."""
 
 
@@ -77,7 +78,7 @@ class Fetcher:
         self.base_url = base_url
         self.settings = settings
         self.stop = threading.Event()
-        place = hashlib.sha256(base_url.encode()).hexdigest()[:12]
+        place = text_digest(base_url)[:12]
         self.folder = settings.downloads / place
         self.spoiled = settings.downloads / "spoiled"
         limits = httpx.Limits(max_connections=settings.jobs + 1)
@@ -111,11 +112,11 @@ class Fetcher:
                 aside = self.discard(part, spoiled=True)
                 if wrong > 1:
                     raise FileRefused(f"{error}, twice; kept as {aside}") from None
-                raise WrongBytes(str(error)) from None
+                raise _WrongBytes(str(error)) from None
             part.rename(target)
             return Fetched(target, fetched.md5, fetched.size)
 
-        return self._patiently(attempt, file.name)
+        return self._with_retries(attempt, file.name)
 
     def fetch_list(self, name: str) -> str | None:
         """The text of a list, or None where the site has no such list.
@@ -134,7 +135,7 @@ class Fetcher:
             return copy.read_text(encoding="utf-8", errors="replace")
 
         try:
-            return self._patiently(attempt, name)
+            return self._with_retries(attempt, name)
         except FileMissing:
             return None
         except FetchFailed as error:
@@ -152,10 +153,10 @@ class Fetcher:
         self.spoiled.mkdir(parents=True, exist_ok=True)
         return path.replace(self.spoiled / path.name.removesuffix(".part"))
 
-    def _patiently(self, attempt: Callable[[], T], name: str) -> T:
-        """Try again as long as that may help; the reason of the last try is told."""
+    def _with_retries(self, attempt: Callable[[], T], name: str) -> T:
+        """Try again as long as that may help; the error names the reason of the last try."""
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TryAgain),
+            retry=tenacity.retry_if_exception_type(_TryAgain),
             stop=tenacity.stop_after_attempt(self.settings.attempts)
             | tenacity.stop_when_event_set(self.stop),
             wait=self._pause,
@@ -164,9 +165,9 @@ class Fetcher:
         )
         try:
             return retrying(attempt)
-        except WrongBytes as error:
+        except _WrongBytes as error:
             raise FileRefused(str(error)) from None
-        except TryAgain as error:
+        except _TryAgain as error:
             tries = retrying.statistics.get("attempt_number", 1)
             times = "1 try" if tries == 1 else f"{tries} tries"
             raise FetchFailed(f"{name}: {error}, after {times}") from None
@@ -188,7 +189,7 @@ class Fetcher:
             return
         headers = IDENTITY | ({"Range": f"bytes={have}-"} if have else {})
         if self.stop.is_set():
-            raise TryAgain("stopped")
+            raise _TryAgain("stopped")
         try:
             with self.client.stream("GET", self.base_url + name, headers=headers) as response:
                 self._check(response, part)
@@ -197,15 +198,15 @@ class Fetcher:
                     f"bytes {have}-"
                 ):
                     part.unlink(missing_ok=True)
-                    raise TryAgain("the server resumed at another place")
+                    raise _TryAgain("the server resumed at another place")
                 self._receive(response, part, "ab" if resumed else "wb", size, on_bytes)
                 if "Content-Length" in response.headers:
                     return  # it is all that the server has: `verify` judges it
         except httpx.RequestError as error:
-            end_if_exhausted(error, name)
-            raise TryAgain(_describe(error)) from None
+            raise_if_exhausted(error, name)
+            raise _TryAgain(_describe(error)) from None
         if size is not None and part.stat().st_size < size:
-            raise TryAgain(f"broke off after {part.stat().st_size:,} of {size:,} bytes")
+            raise _TryAgain(f"broke off after {part.stat().st_size:,} of {size:,} bytes")
 
     def _check(self, response: httpx.Response, part: Path) -> None:
         status = response.status_code
@@ -213,12 +214,12 @@ class Fetcher:
             raise FileMissing(f"{response.url} is not there (HTTP {status})")
         if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink(missing_ok=True)
-            raise TryAgain("the partial file does not fit the server's (HTTP 416)")
+            raise _TryAgain("the partial file does not fit the server's (HTTP 416)")
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT) or status >= 500:
             after = _retry_after(response.headers.get("Retry-After"))
             if after is not None and after > LONGEST_PAUSE:
                 raise FetchFailed(f"{response.url} asks to wait {after:.0f} s (HTTP {status})")
-            raise TryAgain(f"HTTP {status}", after=after)
+            raise _TryAgain(f"HTTP {status}", after=after)
         if status not in (httpx.codes.OK, httpx.codes.PARTIAL_CONTENT):
             raise FetchFailed(f"{response.url} answers HTTP {status}")
 
@@ -241,9 +242,9 @@ class Fetcher:
                     break  # too long already: the check of its size will say so
                 elapsed = time.monotonic() - began
                 if self.stop.is_set():
-                    raise TryAgain("stopped")
+                    raise _TryAgain("stopped")
                 if elapsed > self.settings.timeout_seconds and received / elapsed < SLOWEST_RATE:
-                    raise TryAgain(f"stalled: {received:,} bytes in {elapsed:.0f} s")
+                    raise _TryAgain(f"stalled: {received:,} bytes in {elapsed:.0f} s")
 
     def _extend(self, name: str, copy: Path) -> bool:
         """Fetch what a list has gained since the copy; False where the whole must be fetched.
@@ -258,7 +259,7 @@ class Fetcher:
         try:
             response = self.client.get(self.base_url + name, headers=headers)
         except httpx.RequestError as error:
-            raise TryAgain(_describe(error)) from None
+            raise _TryAgain(_describe(error)) from None
         if response.status_code != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             self._check(response, copy)
         if response.status_code != httpx.codes.PARTIAL_CONTENT:

@@ -40,8 +40,8 @@ class SourceFile:
     md5: str | None = None
     listed: bool = False
 
-    def known_as(self, *, size: int | None = None, md5: str | None = None) -> "SourceFile":
-        """The same file with what a list says about it."""
+    def with_listing(self, *, size: int | None = None, md5: str | None = None) -> "SourceFile":
+        """The same file with the size and checksum that a list gives."""
         return replace(
             self,
             size=self.size if size is None else size,
@@ -114,7 +114,7 @@ def _days_of(digits: str) -> tuple[date, date] | None:
     return day.date(), day.date()
 
 
-def expected_files(day: date) -> SourceFile:
+def expected_file(day: date) -> SourceFile:
     """The file of GDELT 1.0 in which a day's events ought to be."""
     if day.year <= 2005:
         name = f"{day:%Y}.zip"
@@ -154,7 +154,7 @@ def _missing_days(
     first = max(min(first for first, _ in spans), since or date.min)
     last = min(max(last for _, last in spans), until or date.max)
     for day in _days(first, last):
-        expected = expected_files(day)
+        expected = expected_file(day)
         if day not in covered and expected.name not in named:
             named.add(expected.name)
             yield expected

@@ -100,7 +100,9 @@ REDUCED = Layout("reduced", _REDUCED_COLUMNS, ("Date", "CAMEOCode"), has_header=
 LAYOUTS: Mapping[int, Layout] = MappingProxyType(
     {layout.width: layout for layout in (BACKFILE, DAILY, QUARTER, REDUCED)}
 )
-BY_NAME: Mapping[str, Layout] = MappingProxyType({each.name: each for each in LAYOUTS.values()})
+BY_NAME: Mapping[str, Layout] = MappingProxyType(
+    {layout.name: layout for layout in LAYOUTS.values()}
+)
 
 EVENT_COLUMNS = QUARTER.columns
 

@@ -2,7 +2,7 @@
 
 A zip must hold exactly one member with an expected plain name; its text is written in pieces, so a
 zip bomb meets a cap and not the disk, whatever the zip's own header claims. While the bytes pass,
-lines are counted and what needs a careful reading is noticed (carriage returns, NUL, spaces at the
+lines are counted and what needs the strict way is noticed (carriage returns, NUL, spaces at the
 edges of fields), which costs a few percent of the inflating.
 
 Whatever Python's zip reader raises on a zip is damage of this zip: a flipped bit can make it seek
@@ -20,7 +20,7 @@ from typing import IO
 import numpy as np
 
 from gdelphi.common.errors import FileRefused
-from gdelphi.gdelt.faults import described, end_if_exhausted
+from gdelphi.gdelt.faults import describe_error, raise_if_exhausted
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import (
     LAYOUTS,
@@ -57,8 +57,8 @@ class UnpackedFile:
             self.path.unlink(missing_ok=True)
 
 
-class _Watch:
-    """Notices things in passing bytes; a pattern may lie across two pieces."""
+class _TextScanner:
+    """Counts lines and notices oddities in passing bytes; a pattern may lie across two pieces."""
 
     def __init__(self) -> None:
         self.size = self.lines = 0
@@ -67,10 +67,10 @@ class _Watch:
         self._first = _FirstLines()
         self._last = b"\n"  # as if a line had ended before the first
 
-    def look(self, piece: bytes) -> None:
+    def scan(self, piece: bytes) -> None:
         if len(self.start) < START:
             self.start += piece[: START - len(self.start)]
-        self._first.look(piece)
+        self._first.scan(piece)
         self.size += len(piece)
         self.lines += piece.count(b"\n")
         self.plain = self.plain and b"\r" not in piece and b"\0" not in piece
@@ -99,7 +99,7 @@ class _FirstLines:
         self._seen = 0
         self._tabs, self._blank = 0, True  # of the line that has not ended yet
 
-    def look(self, piece: bytes) -> None:
+    def scan(self, piece: bytes) -> None:
         start = 0
         while start < len(piece) and not self._enough():
             if self._blank and (blank := _BLANK_LINES.match(piece, start)):
@@ -148,10 +148,10 @@ def unpack(path: Path, file: SourceFile, into: Path, *, most: int) -> UnpackedFi
         if path.suffix.lower() == ".zip":
             raise FileRefused(f"{file.name} is not a zip: it begins with {magic!r}")
         stream.seek(0)
-        watch = _Watch()
+        scanner = _TextScanner()
         while piece := stream.read(CHUNK):
-            watch.look(piece)
-    return watch.text(path, temporary=False)
+            scanner.scan(piece)
+    return scanner.text(path, temporary=False)
 
 
 def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> UnpackedFile:
@@ -160,16 +160,16 @@ def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> UnpackedFil
             member = _only_member(archive, file)
             limit = min(most, max(SMALL, HIGHEST_RATIO * path.stat().st_size))
             with archive.open(member) as source, target.open("wb") as sink:
-                watch = _copy(source, sink, limit, member, file.name)
+                scanner = _copy(source, sink, limit, member, file.name)
     except BaseException as error:
         target.unlink(missing_ok=True)
         if isinstance(error, FileRefused) or not isinstance(error, Exception):
             raise
-        end_if_exhausted(error, file.name)
+        raise_if_exhausted(error, file.name)
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # the disk and not the zip, which makes for invalid places at most
-        raise FileRefused(f"{file.name} is a damaged zip: {described(error)}") from None
-    return watch.text(target, temporary=True)
+        raise FileRefused(f"{file.name} is a damaged zip: {describe_error(error)}") from None
+    return scanner.text(target, temporary=True)
 
 
 def _only_member(archive: zipfile.ZipFile, file: SourceFile) -> zipfile.ZipInfo:
@@ -188,17 +188,17 @@ def _only_member(archive: zipfile.ZipFile, file: SourceFile) -> zipfile.ZipInfo:
 
 def _copy(
     source: IO[bytes], sink: IO[bytes], limit: int, member: zipfile.ZipInfo, name: str
-) -> _Watch:
-    watch = _Watch()
+) -> _TextScanner:
+    scanner = _TextScanner()
     while piece := _read(source, member, name):
-        watch.look(piece)
-        if watch.size > limit:
+        scanner.scan(piece)
+        if scanner.size > limit:
             raise FileRefused(
                 f"{name} unpacks to more than {limit:,} bytes: a damaged or hostile zip "
                 "(ingest.max_unpacked_gigabytes raises the cap)"
             )
         sink.write(piece)
-    return watch
+    return scanner
 
 
 def _read(source: IO[bytes], member: zipfile.ZipInfo, name: str) -> bytes:

@@ -16,7 +16,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.forecast.archive import (
     MANIFEST,
     ForecastManifest,
-    ForecastStore,
+    ForecastArchive,
     StoredForecast,
     read_manifest,
 )
@@ -45,7 +45,7 @@ class ForecastFolder:
 
     def load(self, manifest: ForecastManifest) -> StoredForecast:
         """The forecast itself, checked; others that are damaged are no matter."""
-        forecast = ForecastStore(self.path).find(manifest.recipe)
+        forecast = ForecastArchive(self.path).find(manifest.recipe)
         if forecast is None:
             raise ForecastError(f"the forecast {manifest.id} is no longer in {self.path}")
         return forecast

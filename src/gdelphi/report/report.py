@@ -141,7 +141,7 @@ def gather_report(
     record = record_of(settings, forecasts, origin)
     streams = [country.stream for country in countries]
     watched = [stream for stream in settings.report.watchlist if stream in streams] or streams
-    partial = manifest.recipe.partial if manifest else not _complete(status, origin)
+    partial = manifest.recipe.partial if manifest else not status.is_complete(origin)
     state = ReportState(
         settings=settings,
         status=status,
@@ -199,12 +199,6 @@ def _check_origin(settings: Settings, origin: date, status: Status) -> None:
             f"{origin} is no news day of {settings.store}, which {there}: take another --origin, "
             "or `gdelphi ingest`"
         )
-
-
-def _complete(status: Status, origin: date) -> bool:
-    latest = status.latest_complete_day
-    lacking = any(gap.first <= origin <= gap.last and gap.state != "partial" for gap in status.gaps)
-    return latest is not None and origin <= latest and not lacking
 
 
 def _countries(

@@ -2,9 +2,9 @@
 
 DuckDB lets one writing process in, or any number of reading ones. So connections are short, a
 process that finds the store taken waits for a while and then says who holds it, and a long writer
-looks between its transactions whether somebody waits and lets them in (`Connection.make_way`).
-Waiting is told by a shared lock on a file beside the store: the system releases it when a process
-dies, so it cannot go stale.
+looks between its transactions whether somebody waits and lets them in (`Connection.let_others_in`).
+Waiting is announced by a shared lock on a file beside the store: the system releases it when a
+process dies, so it cannot go stale.
 """
 
 import contextlib
@@ -91,11 +91,11 @@ class Connection:
         """Insert rows of Python values (as one Arrow table: statement by statement is slow)."""
         if rows:
             names = ", ".join(columns)
-            with self.offering("given", arrow_table(columns, rows)):
+            with self.registered("given", arrow_table(columns, rows)):
                 self.rows(f"INSERT INTO {table} ({names}) SELECT {names} FROM given")
 
     @contextlib.contextmanager
-    def offering(self, name: str, table: Any) -> Iterator[None]:
+    def registered(self, name: str, table: Any) -> Iterator[None]:
         """Let SQL see an Arrow table under a name."""
         self._duck.register(name, table)
         try:
@@ -115,8 +115,8 @@ class Connection:
             raise
         self.rows("COMMIT")
 
-    def make_way(self) -> bool:
-        """Between two transactions: let those in who wait for the store. True if someone did."""
+    def let_others_in(self) -> bool:
+        """Between two transactions: close the store for those who wait, if any; True if so."""
         if not self.store.someone_waits():
             return False
         self._duck.close()
@@ -278,9 +278,9 @@ def _pending(connection: Connection) -> bool:
     names = [migration.name for migration in MIGRATIONS]
     applied = _applied(connection)
     if applied != names[: len(applied)]:
-        strange = next(name for name in applied if name not in names)
+        unknown = next(name for name in applied if name not in names)
         raise StoreError(
-            f"{connection.store.path} was written by a newer gdelphi (it has {strange!r}): "
+            f"{connection.store.path} was written by a newer gdelphi (it has {unknown!r}): "
             "install that version or a later one"
         )
     if len(applied) < len(names):

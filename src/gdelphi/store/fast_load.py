@@ -1,12 +1,12 @@
-"""Loading files into the store: quickly where nothing is odd, carefully where anything is.
+"""Loading files into the store: the fast way, and what decides between it and the strict one.
 
-The quick way hands many files at once to DuckDB's own reader, inserts what comes out, and then
+The fast way hands many files at once to DuckDB's own reader, inserts what comes out, and then
 demands proof: every line of every file is there, every value is sound, no id stands twice. If one
-file fails the proof, the transaction is rolled back and that file goes the careful way
-(`careful.py`), which judges each line. So there is one place where a row can be rejected, and the
-quick way cannot lose one: DuckDB's reader drops what it does not like, but the count tells.
+file fails the proof, the transaction is rolled back and that file goes the strict way
+(`strict_load.py`), which judges each line. So there is one place where a row can be rejected, and
+the fast way cannot lose one: DuckDB's reader drops what it does not like, but the count tells.
 
-Everything that a file brings, with its ledger row, is one transaction, after taking back what an
+Everything that a file brings, with its ledger row, is one transaction, after removing what an
 earlier version of the file had brought. So a run twice, or killed anywhere, gives the same store.
 """
 
@@ -31,21 +31,21 @@ from gdelphi.store import ledger
 from gdelphi.store.connection import Connection
 from gdelphi.store.ledger import Counts
 from gdelphi.store.rows import (
-    mark_stories,
+    in_files,
+    mark_story_duplicates,
     news_day,
-    of_files,
     quoted,
-    retract,
-    told_again,
+    remove_files,
+    story_duplicate_ids,
 )
-from gdelphi.store.strict_load import load_carefully
+from gdelphi.store.strict_load import load_strictly
 
 SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
 LARGEST_BUFFER = 1 << 25
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyFile:
     """A file that was fetched, verified and unpacked, and waits to be loaded."""
 
     file_id: int
@@ -57,33 +57,33 @@ class Ready:
     layout: Layout | None  # None: the file is empty
 
 
-class _Odd(Exception):
-    """The quick way met files that need the careful one."""
+class _NotFast(Exception):
+    """Files of a batch that the fast way cannot load."""
 
     def __init__(self, file_ids: Iterable[int]) -> None:
         super().__init__()
         self.file_ids = frozenset(file_ids)
 
 
-def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts | Exception]:
+def load_files(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, Counts | Exception]:
     """Load files, all in as few transactions as possible.
 
     Returns by file id their counts, or the error for which a file brought nothing. Errors of the
     store are raised: they are not about one file.
     """
-    quick = [ready for ready in batch if _may_go_quickly(ready)]
-    slow = [ready for ready in batch if not _may_go_quickly(ready)]
+    fast = [ready for ready in batch if _can_load_fast(ready)]
+    strict = [ready for ready in batch if not _can_load_fast(ready)]
     counts: dict[int, Counts | Exception] = {}
-    while quick:
+    while fast:
         try:
-            counts |= _load_quickly(connection, quick)
+            counts |= _load_fast(connection, fast)
             break
-        except _Odd as odd:
-            slow += [ready for ready in quick if ready.file_id in odd.file_ids]
-            quick = [ready for ready in quick if ready.file_id not in odd.file_ids]
-    for ready in slow:
+        except _NotFast as failed:
+            strict += [ready for ready in fast if ready.file_id in failed.file_ids]
+            fast = [ready for ready in fast if ready.file_id not in failed.file_ids]
+    for ready in strict:
         try:
-            counts[ready.file_id] = _load_alone(connection, ready)
+            counts[ready.file_id] = _load_strict(connection, ready)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - its own transaction is rolled back
@@ -91,39 +91,41 @@ def load(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts | E
     return counts
 
 
-def _load_alone(connection: Connection, ready: Ready) -> Counts:
+def _load_strict(connection: Connection, ready: ReadyFile) -> Counts:
     with connection.transaction():
-        days = _take_back(connection, [ready])
-        counts, touched = load_carefully(
+        days = _remove_earlier(connection, [ready])
+        counts, touched = load_strictly(
             connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
         )
-        mark_stories(connection, days | touched)
-        _enter(connection, [ready], {ready.file_id: counts})
+        mark_story_duplicates(connection, days | touched)
+        _note_loaded(connection, [ready], {ready.file_id: counts})
     return counts
 
 
-def _take_back(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
-    """Retract what is in the store of these files; returns the days touched.
+def _remove_earlier(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:
+    """Remove what the store has of these files; returns the days touched.
 
     The ledger is asked inside the transaction: between two of them another process may have loaded
     the same files.
     """
     ids = ", ".join(str(ready.file_id) for ready in batch)
     loaded = f"SELECT file_id FROM ledger WHERE file_id IN ({ids}) AND status = 'loaded'"
-    return retract(connection, [number for (number,) in connection.rows(loaded)])
+    return remove_files(connection, [number for (number,) in connection.rows(loaded)])
 
 
-def _may_go_quickly(ready: Ready) -> bool:
+def _can_load_fast(ready: ReadyFile) -> bool:
     return ready.layout is not None and ready.layout is not REDUCED and ready.text.plain
 
 
-def _enter(connection: Connection, batch: Sequence[Ready], counts: Mapping[int, Counts]) -> None:
-    arrivals = []
+def _note_loaded(
+    connection: Connection, batch: Sequence[ReadyFile], counts: Mapping[int, Counts]
+) -> None:
+    loaded = []
     for ready in batch:
         counts[ready.file_id].check(ready.file.name)
         layout = ready.layout or _usual_layout(ready.file)
-        arrivals.append(
-            ledger.Arrival(
+        loaded.append(
+            ledger.LoadedFile(
                 ready.file_id,
                 ready.fetched.size,
                 ready.fetched.md5,
@@ -133,7 +135,7 @@ def _enter(connection: Connection, batch: Sequence[Ready], counts: Mapping[int, 
                 counts[ready.file_id],
             )
         )
-    ledger.note_loaded(connection, arrivals)
+    ledger.note_loaded(connection, loaded)
     for ready in batch:
         if ready.file.span == "open":
             ledger.note_days_of_rows(connection, ready.file_id)
@@ -147,33 +149,33 @@ def _usual_layout(file: SourceFile) -> Layout:
     ]
 
 
-def _load_quickly(connection: Connection, batch: Sequence[Ready]) -> dict[int, Counts]:
-    groups: dict[Any, list[Ready]] = defaultdict(list)
+def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, Counts]:
+    groups: dict[Any, list[ReadyFile]] = defaultdict(list)
     for ready in batch:
         groups[_group_of(ready)].append(ready)
     with connection.transaction():
-        days = _take_back(connection, batch)
+        days = _remove_earlier(connection, batch)
         for group in groups.values():
             try:
                 connection.rows(_insert(group))
             except StoreError:
                 if len(batch) == 1:
-                    raise _Odd([batch[0].file_id]) from None
-                raise _Odd(ready.file_id for ready in group) from None
+                    raise _NotFast([batch[0].file_id]) from None
+                raise _NotFast(ready.file_id for ready in group) from None
         days |= _prove(connection, batch)
-        mark_stories(connection, days)
+        mark_story_duplicates(connection, days)
         counts = {ready.file_id: Counts(ready.text.lines, ready.text.lines) for ready in batch}
-        _enter(connection, batch, counts)
+        _note_loaded(connection, batch, counts)
     return counts
 
 
-def _group_of(ready: Ready) -> tuple[Any, ...]:
+def _group_of(ready: ReadyFile) -> tuple[Any, ...]:
     """Files that one statement can read have the same answer to this."""
     by_name = ready.file.span in ("day", "quarter")
     return ready.layout and ready.layout.name, ready.text.spaced, by_name
 
 
-def _insert(group: Sequence[Ready]) -> str:
+def _insert(group: Sequence[ReadyFile]) -> str:
     """One statement that reads the texts of files of one layout into `events`."""
     layout = group[0].layout
     assert layout is not None  # noqa: S101
@@ -195,7 +197,7 @@ def _insert(group: Sequence[Ready]) -> str:
             FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
             JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
         )
-        SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({told_again("text")}) FROM text
+        SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({story_duplicate_ids("text")}) FROM text
     """
 
 
@@ -203,7 +205,7 @@ def _day_literal(file: SourceFile) -> str:
     return f"DATE '{file.first_day}'" if file.first_day else "NULL::DATE"
 
 
-def _reader(layout: Layout, group: Sequence[Ready]) -> str:
+def _reader(layout: Layout, group: Sequence[ReadyFile]) -> str:
     types = ", ".join(f"'{name}': '{kind}'" for name, kind in layout.columns.items())
     largest = max(ready.text.size for ready in group)
     buffer = min(max(largest + 1, SMALLEST_BUFFER), LARGEST_BUFFER)
@@ -217,13 +219,13 @@ def _reader(layout: Layout, group: Sequence[Ready]) -> str:
     """
 
 
-def _prove(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
-    """All lines are in and sound, and no id is twice; returns the days touched, or raises _Odd."""
+def _prove(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:
+    """Days touched, if all lines are in and sound and no id stands twice; else raises _NotFast."""
     lines = {ready.file_id: ready.text.lines for ready in batch}
-    ours = of_files(list(lines))
+    ours = in_files(list(lines))
     floats = [name for name, kind in QUARTER.columns.items() if kind == "DOUBLE"]
     unsound = " OR ".join(["SQLDATE IS NULL", *(f"NOT isfinite({name})" for name in floats)])
-    found = {
+    checked = {
         row[0]: row[1:]
         for row in connection.rows(
             f"""
@@ -233,23 +235,23 @@ def _prove(connection: Connection, batch: Sequence[Ready]) -> set[Any]:
             """
         )
     }
-    odd = {
+    failed = {
         number
         for number, expected in lines.items()
-        if number not in found or found[number][0] != expected or found[number][1] > 0
+        if number not in checked or checked[number][0] != expected or checked[number][1] > 0
     }
-    if odd:
-        raise _Odd(odd)
-    lowest = min(row[2] for row in found.values())
-    highest = max(row[3] for row in found.values())
+    if failed:
+        raise _NotFast(failed)
+    lowest = min(row[2] for row in checked.values())
+    highest = max(row[3] for row in checked.values())
     near = f"GLOBALEVENTID BETWEEN {lowest} AND {highest}"
-    odd = {number for (number,) in connection.rows(_repeated(ours, near))}
-    if odd:
-        raise _Odd(odd)
+    failed = {number for (number,) in connection.rows(_repeated(ours, near))}
+    if failed:
+        raise _NotFast(failed)
     return _shared_days(connection, ours, batch)
 
 
-def _shared_days(connection: Connection, ours: str, batch: Sequence[Ready]) -> set[Any]:
+def _shared_days(connection: Connection, ours: str, batch: Sequence[ReadyFile]) -> set[Any]:
     """The days on which both these files and others have rows: their story marks are due.
 
     Files of one batch that are read by several statements are strangers to each other too.

@@ -1,8 +1,8 @@
 """Ingesting an archive: list, subtract, fetch, load.
 
-Files are prepared in threads (`prepare.py`) while the main thread loads them (`load.py`). The plan
-is written into the ledger first, so a killed run leaves on record what it owed. A file that cannot
-be had is noted there with the reason, and the run goes on with the next.
+Files are prepared in threads (`prepare.py`) while the main thread loads them (`fast_load.py`). The
+plan is written into the ledger first, so a killed run leaves on record what it owed. A file that
+cannot be loaded is noted there with the reason, and the run goes on with the next.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from gdelphi.store.connection import (
     Store,
     utc_now,
 )
-from gdelphi.store.fast_load import Ready, load
+from gdelphi.store.fast_load import ReadyFile, load_files
 from gdelphi.store.ledger import Counts, Entry
 from gdelphi.store.plan import (
     Plan,
@@ -36,17 +36,17 @@ from gdelphi.store.plan import (
     make_plan,
 )
 from gdelphi.store.prepare import (
+    FileProblem,
     Preparation,
-    Trouble,
-    trouble_of,
+    problem_of,
     work_folder,
 )
-from gdelphi.store.rows import REASON_KIND, of_files
+from gdelphi.store.rows import REASON_KIND, in_files
 from gdelphi.store.schema import select_unknown_codes
 
 SMALL_RUN = 60_000  # rows; a run that brings fewer leaves a piece that is worth merging
 SMALL_RUNS = 64  # that many small runs, two thirds of a day of quarter hours, make merging due
-COUNTED = ("rows_in", "accepted", "rejected", "duplicates", "repaired")
+COUNT_NAMES = ("rows_in", "accepted", "rejected", "duplicates", "repaired")
 
 
 class IngestProgress(Protocol):
@@ -69,7 +69,7 @@ class IngestRequest:
 
 @dataclass
 class IngestResult:
-    """What a run did, or in a rehearsal would do."""
+    """What a run did, or in a dry run would do."""
 
     archive: str
     listing: Listing
@@ -80,7 +80,7 @@ class IngestResult:
     rejected: int = 0
     duplicates: int = 0
     repaired: int = 0
-    troubles: list[Trouble] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
     not_tried: int = 0
     reject_reasons: Counter[str] = field(default_factory=Counter)
     unknown_codes: list[tuple[Any, ...]] = field(default_factory=list)  # kind, code, rows
@@ -94,12 +94,12 @@ class IngestResult:
         knows, and it is tried again without one.
         """
         return not self.not_tried and not any(
-            trouble.news or trouble.status != "missing" for trouble in self.troubles
+            problem.is_new or problem.status != "missing" for problem in self.problems
         )
 
     def add_file(self, counts: Counts) -> None:
         self.loaded += 1
-        for name in COUNTED:
+        for name in COUNT_NAMES:
             setattr(self, name, getattr(self, name) + getattr(counts, name))
 
 
@@ -175,9 +175,9 @@ class _Run:
         preparation = Preparation(self.archive, settings, known, folder, self.progress.fetched)
         tasks = deque(self.result.plan.tasks)
         for outcomes in preparation.deliver(tasks):
-            self._note(known, [each for each in outcomes if isinstance(each, Trouble)])
-            self._load(known, [each for each in outcomes if isinstance(each, Ready)])
-            self.connection.make_way()
+            self._note(known, [outcome for outcome in outcomes if isinstance(outcome, FileProblem)])
+            self._load(known, [outcome for outcome in outcomes if isinstance(outcome, ReadyFile)])
+            self.connection.let_others_in()
         self.result.not_tried = len(tasks)
         self._finish()
 
@@ -197,26 +197,26 @@ class _Run:
             )  # fmt: skip
         return ledger.entries(self.connection, label)
 
-    def _load(self, known: dict[str, Entry], batch: list[Ready]) -> None:
-        found = load(self.connection, batch) if batch else {}
+    def _load(self, known: dict[str, Entry], batch: list[ReadyFile]) -> None:
+        loaded = load_files(self.connection, batch) if batch else {}
         for ready in batch:
-            counts = found[ready.file_id]
+            counts = loaded[ready.file_id]
             ready.text.remove()
             if isinstance(counts, Exception):
                 name = ready.file.name
-                self._note(known, [trouble_of(name, counts, known[name].status)])
+                self._note(known, [problem_of(name, counts, known[name].status)])
                 continue
             self.archive.discard(ready.fetched.path, spoiled=False)
             self.file_ids.append(ready.file_id)
             self.result.add_file(counts)
             self.progress.file_done(counts.rows_in)
 
-    def _note(self, known: dict[str, Entry], troubles: Iterable[Trouble]) -> None:
-        for trouble in troubles:
+    def _note(self, known: dict[str, Entry], problems: Iterable[FileProblem]) -> None:
+        for problem in problems:
             with self.connection.transaction():
-                file_id = known[trouble.name].file_id
-                ledger.note_trouble(self.connection, file_id, trouble.status, trouble.reason)
-            self.result.troubles.append(trouble)
+                file_id = known[problem.name].file_id
+                ledger.note_problem(self.connection, file_id, problem.status, problem.reason)
+            self.result.problems.append(problem)
             self.progress.file_done(0)
 
     def _finish(self) -> None:
@@ -229,12 +229,12 @@ class _Run:
             )
             result.reject_reasons = Counter(dict(reasons))
         if result.loaded:
-            unknown = select_unknown_codes(f"(FROM events WHERE {of_files(self.file_ids)})")
+            unknown = select_unknown_codes(f"(FROM events WHERE {in_files(self.file_ids)})")
             result.unknown_codes = self.connection.rows(
                 f"SELECT kind, code, sum(rows)::BIGINT FROM ({unknown}) "
                 "GROUP BY ALL ORDER BY 3 DESC, 2"
             )
-        statuses = Counter(trouble.status for trouble in result.troubles)
+        statuses = Counter(problem.status for problem in result.problems)
         with self.connection.transaction():
             self.connection.rows(
                 "UPDATE runs SET finished_at = ?, loaded = ?, accepted = ?, missing = ?, "
@@ -244,12 +244,12 @@ class _Run:
                     statuses["rejected"], statuses["failed"], result.succeeded, self.run_id,
                 ],
             )  # fmt: skip
-        if 0 < result.accepted < SMALL_RUN and self._small_runs() >= SMALL_RUNS:
+        if 0 < result.accepted < SMALL_RUN and self._count_small_run() >= SMALL_RUNS:
             self.connection.compact()
             self.connection.rows("DELETE FROM meta WHERE key = 'small_runs'")
 
-    def _small_runs(self) -> int:
-        """Count this run among the small ones since the store was last compacted."""
+    def _count_small_run(self) -> int:
+        """The number of small runs since the store was last compacted, with this one."""
         before = self.connection.rows("SELECT value FROM meta WHERE key = 'small_runs'")
         number = 1 + (int(before[0][0]) if before else 0)
         with self.connection.transaction():

@@ -97,8 +97,8 @@ def enter(
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """What the ledger learns about a file that came in."""
+class LoadedFile:
+    """What the ledger notes about a file that was loaded."""
 
     file_id: int
     size: int
@@ -109,8 +109,8 @@ class Arrival:
     counts: Counts
 
 
-def note_loaded(connection: Connection, arrivals: Iterable[Arrival]) -> None:
-    """Files are in."""
+def note_loaded(connection: Connection, files: Iterable[LoadedFile]) -> None:
+    """Note that files are loaded."""
     columns = (
         "file_id", "size", "md5", "stamp", "layout", "text_bytes",
         "rows_in", "accepted", "rejected", "duplicates", "repaired",
@@ -121,9 +121,9 @@ def note_loaded(connection: Connection, arrivals: Iterable[Arrival]) -> None:
             new.counts.rows_in, new.counts.accepted, new.counts.rejected, new.counts.duplicates,
             new.counts.repaired,
         )
-        for new in arrivals
+        for new in files
     ]  # fmt: skip
-    with connection.offering("arrived", arrow_table(columns, rows)):
+    with connection.registered("arrived", arrow_table(columns, rows)):
         connection.rows(
             """
             UPDATE ledger SET status = 'loaded', reason = NULL, size = new.size, md5 = new.md5,
@@ -151,8 +151,8 @@ def note_days_of_rows(connection: Connection, file_id: int) -> None:
     )
 
 
-def note_trouble(connection: Connection, file_id: int, status: str, reason: str) -> None:
-    """A file could not be had. What an earlier version of it brought stays in the store."""
+def note_problem(connection: Connection, file_id: int, status: str, reason: str) -> None:
+    """Note why a file could not be loaded; what an earlier version of it brought stays."""
     connection.rows(
         """
         UPDATE ledger SET
@@ -166,7 +166,7 @@ def note_trouble(connection: Connection, file_id: int, status: str, reason: str)
 
 
 def shift_to_duplicates(connection: Connection, moved: Iterable[tuple[int, int]]) -> None:
-    """Rows of loaded files became duplicates of others (or, if negative, came back)."""
+    """Count rows of loaded files as duplicates of others (or, if negative, as accepted again)."""
     for file_id, number in moved:
         connection.rows(
             "UPDATE ledger SET accepted = accepted - $n, duplicates = duplicates + $n "

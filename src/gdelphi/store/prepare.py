@@ -23,7 +23,7 @@ from gdelphi.common.errors import (
 )
 from gdelphi.common.settings import IngestSettings
 from gdelphi.gdelt.archive import Archive
-from gdelphi.gdelt.faults import described, end_if_exhausted
+from gdelphi.gdelt.faults import describe_error, raise_if_exhausted
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import Layout
@@ -32,7 +32,7 @@ from gdelphi.gdelt.unpack import (
     layout_of,
     unpack,
 )
-from gdelphi.store.fast_load import Ready
+from gdelphi.store.fast_load import ReadyFile
 from gdelphi.store.ledger import Entry
 from gdelphi.store.plan import FileTask
 
@@ -43,33 +43,35 @@ WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are abou
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """A file that could not be had."""
+class FileProblem:
+    """A file that could not be fetched or read, and what the ledger shall say about it."""
 
     name: str
     status: str
     reason: str
-    news: bool  # not known before this run
+    is_new: bool  # not known before this run
     out_of_reach: bool = False  # the archive did not give it, and may not give the next either
 
 
-Outcome = Ready | Trouble
+Outcome = ReadyFile | FileProblem
 
 
-def trouble_of(name: str, error: Exception, known_as: str) -> Trouble:
+def problem_of(name: str, error: Exception, status_before: str) -> FileProblem:
     """What the ledger shall say about a file that met an error; the system's errors are raised.
 
     Errors of the disk may pass, so the file counts as failed; all others are in the file's content.
     """
-    end_if_exhausted(error, name)
-    told = isinstance(error, FileMissing | FetchFailed | FileRefused)
-    reason = str(error) if told else f"{name}: {described(error)}"
+    raise_if_exhausted(error, name)
+    explained = isinstance(error, FileMissing | FetchFailed | FileRefused)
+    reason = str(error) if explained else f"{name}: {describe_error(error)}"
     if isinstance(error, FileMissing):
         status = "missing"
     else:
         status = "failed" if isinstance(error, FetchFailed | OSError) else "rejected"
     out_of_reach = isinstance(error, FetchFailed)
-    return Trouble(name, status, reason, news=known_as != status, out_of_reach=out_of_reach)
+    return FileProblem(
+        name, status, reason, is_new=status_before != status, out_of_reach=out_of_reach
+    )
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,14 @@ class Preparation:
     def prepare(self, task: FileTask) -> Outcome:
         """Fetch, verify, unpack and recognise one file; runs in a thread.
 
-        Here is where the errors of one file end: they are its trouble, and not that of the run.
+        Errors of one file end here: they are noted as its problem, and the run goes on.
         """
         try:
             return self._ready(task.file)
         except Exception as error:  # noqa: BLE001 - judged below
-            return trouble_of(task.file.name, error, self.known[task.file.name].status)
+            return problem_of(task.file.name, error, self.known[task.file.name].status)
 
-    def _ready(self, file: SourceFile) -> Ready:
+    def _ready(self, file: SourceFile) -> ReadyFile:
         stamp = self.archive.stamp(file)  # before reading: a later change shows
         fetched = self.archive.fetch(file, self.on_bytes)
         try:
@@ -101,7 +103,7 @@ class Preparation:
             aside = self.archive.discard(fetched.path, spoiled=True)
             raise FileRefused(f"{error}; kept as {aside}") from None
         file_id = self.known[file.name].file_id
-        return Ready(file_id, self.archive.label, file, fetched, stamp, text, layout)
+        return ReadyFile(file_id, self.archive.label, file, fetched, stamp, text, layout)
 
     def _read(self, fetched: Fetched, file: SourceFile) -> tuple[UnpackedFile, Layout | None]:
         most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
@@ -134,7 +136,7 @@ class Preparation:
                     for future in done:
                         del under_way[future]
                         outcome = future.result()
-                        failed = isinstance(outcome, Trouble) and outcome.out_of_reach
+                        failed = isinstance(outcome, FileProblem) and outcome.out_of_reach
                         failures_in_a_row = failures_in_a_row + 1 if failed else 0
                         batch.add(outcome)
                     if failures_in_a_row >= patience:
@@ -167,7 +169,7 @@ class _Batch:
         if not self.outcomes:
             self.since = time.monotonic()
         self.outcomes.append(outcome)
-        self.size += outcome.text.size if isinstance(outcome, Ready) else 0
+        self.size += outcome.text.size if isinstance(outcome, ReadyFile) else 0
 
     @property
     def due(self) -> bool:
@@ -188,7 +190,7 @@ class _Batch:
 
 
 def _by_day(outcome: Outcome) -> tuple[date, str]:
-    if isinstance(outcome, Trouble):
+    if isinstance(outcome, FileProblem):
         return date.min, outcome.name
     return outcome.file.first_day or date.min, outcome.file.name
 

@@ -1,4 +1,4 @@
-"""What the quick and the careful way of loading share: days, taking back, story marks.
+"""What the fast and the strict way of loading share: news days, removal, story duplicates.
 
 An id that two files bring belongs to the earlier news day, then to the file whose name comes
 first, whatever the order of loading. The rows that lose are kept in `duplicates`, so that when the
@@ -29,7 +29,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def of_files(file_ids: Sequence[int]) -> str:
+def in_files(file_ids: Sequence[int]) -> str:
     """SQL condition for the rows of some files.
 
     Bounds first: they let DuckDB skip most of a large store. A list of ids is only added where the
@@ -55,14 +55,14 @@ def news_day(layout: Layout, file: SourceFile) -> str:
     return "coalesce(DATEADDED::DATE, SQLDATE)"
 
 
-def retract(connection: Connection, file_ids: Sequence[int]) -> set[Any]:
-    """Take back all that files brought; rows that had lost against theirs come back.
+def remove_files(connection: Connection, file_ids: Sequence[int]) -> set[Any]:
+    """Remove all rows of some files; rows that had lost their id to one of them come back.
 
     Returns the news days that this touched.
     """
     if not file_ids:
         return set()
-    ours = of_files(file_ids)
+    ours = in_files(file_ids)
     days = {day for (day,) in connection.rows(f"SELECT DISTINCT NewsDay FROM events WHERE {ours}")}
     connection.rows(f"DELETE FROM duplicates WHERE {ours}")
     connection.rows("DROP TABLE IF EXISTS returning_rows")
@@ -98,8 +98,8 @@ def retract(connection: Connection, file_ids: Sequence[int]) -> set[Any]:
     return days
 
 
-def told_again(rows: str) -> str:
-    """SQL for the ids that carry a story mark: a row of lower id tells the same story.
+def story_duplicate_ids(rows: str) -> str:
+    """SQL for the ids of story duplicates: a row of lower id has the same story.
 
     A story is: the same actors (by code; by name where there is none), event code and place, on the
     same event date, within a news day. An aggregate, since a window function over whole rows would
@@ -113,8 +113,8 @@ def told_again(rows: str) -> str:
     """
 
 
-def mark_stories(connection: Connection, days: Iterable[date]) -> None:
-    """Make the story marks of whole news days anew, and write those that differ.
+def mark_story_duplicates(connection: Connection, days: Iterable[date]) -> None:
+    """Mark the story duplicates of whole news days anew, and write the marks that differ.
 
     The marks of a day depend on all its files, so this is due whenever one of several changes.
     """
@@ -124,7 +124,7 @@ def mark_stories(connection: Connection, days: Iterable[date]) -> None:
             f"""
             UPDATE events SET StoryDuplicate = NOT StoryDuplicate
             WHERE {near} AND StoryDuplicate <> (
-                GLOBALEVENTID IN ({told_again(f"(SELECT * FROM events WHERE {near})")})
+                GLOBALEVENTID IN ({story_duplicate_ids(f"(SELECT * FROM events WHERE {near})")})
             )
             """
         )

@@ -4,7 +4,6 @@ A store is stale when its last complete news day lies too far back, and incomple
 an archive has are not in it. Files that the source does not have make neither: nothing can be done.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from statistics import median
 from typing import Any
 
+from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings, StatusSettings
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.rows import REASON_KIND
@@ -59,7 +59,7 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """All that `gdelphi status` tells."""
+    """All that `gdelphi status` shows."""
 
     store: str
     as_of: date
@@ -85,6 +85,13 @@ class Status:
     def alarming(self) -> bool:
         return self.stale or self.incomplete
 
+    def is_complete(self, day: date) -> bool:
+        """Whether a day is one of `complete_days`."""
+        lacking = any(gap.first <= day <= gap.last for gap in self.gaps if gap.state != "partial")
+        if self.first_day is None or self.latest_complete_day is None:
+            return False
+        return self.first_day <= day <= self.latest_complete_day and not lacking
+
 
 def read_status(settings: Settings, as_of: date | None = None) -> Status:
     """Look at the store as it is."""
@@ -93,32 +100,38 @@ def read_status(settings: Settings, as_of: date | None = None) -> Status:
         return _read(connection, settings.status, as_of)
 
 
-def latest_complete_day(days: Sequence[DayStatus], as_of: date) -> date | None:
-    """The last day of which every listed file is loaded or marked missing, and that is over.
+def read_days(connection: Connection) -> list[DayStatus]:
+    """The days that files in the ledger speak for, in their order."""
+    rows = connection.rows(
+        "SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY NewsDay"
+    )
+    return [DayStatus(*row) for row in rows]
 
-    A day is over when the next one has begun, by the calendar or because the store has some of it.
+
+def complete_days(days: Sequence[DayStatus], as_of: date) -> list[date]:
+    """The days from which a forecast can be made, in their order.
+
+    Such a day has a loaded file, all its other files are loaded or known to be missing at the
+    source, and it is over: the next one has begun, by the calendar or because the store has some
+    of it.
     """
     loaded = [day for day in days if day.loaded]
     newest = max((day.day for day in loaded), default=date.min)
-    return max(
-        (d.day for d in loaded if d.complete and (d.day < as_of or d.day < newest)), default=None
-    )
+    return [day.day for day in loaded if day.complete and (day.day < as_of or day.day < newest)]
 
 
 def data_fingerprint(connection: Connection) -> str:
     """A short name for the content: equal where the same files brought the same rows."""
-    digest = hashlib.sha256()
-    for row in connection.rows(
+    rows = connection.rows(
         "SELECT name, md5, accepted, rejected, duplicates FROM ledger WHERE status = 'loaded' "
         "ORDER BY ALL"
-    ):
-        digest.update(repr(row).encode())
-    return digest.hexdigest()[:16]
+    )
+    return text_digest("".join(map(repr, rows)))
 
 
 def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Status:
     days = list(_every_day(connection))
-    latest = latest_complete_day(days, as_of)
+    latest = max(complete_days(days, as_of), default=None)
     gaps = list(_gaps(connection, days))
     loaded = [day.day for day in days if day.loaded]
     totals = connection.rows("SELECT count(*), count_if(StoryDuplicate) FROM events")[0]
@@ -160,10 +173,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
 def _every_day(connection: Connection) -> Iterator[DayStatus]:
     """The days view without holes: days that no file speaks for were never tried."""
     expected = None
-    for row in connection.rows(
-        "SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY NewsDay"
-    ):
-        day = DayStatus(*row)
+    for day in read_days(connection):
         while expected is not None and expected < day.day:
             yield DayStatus(expected, 0, NEVER_TRIED, complete=False, loaded=0)
             expected += timedelta(days=1)
@@ -204,14 +214,14 @@ def odd_volumes(days: Sequence[DayStatus], settings: StatusSettings) -> Iterator
     for index, day in enumerate(there):
         since = day.day - timedelta(weeks=settings.volume_weeks)
         nearest = there[max(0, index - 7 * settings.volume_weeks) : index]
-        past = [each for each in nearest if each.day >= since]
+        past = [other for other in nearest if other.day >= since]
         if len(past) < FEWEST_DAYS:
             continue
         usual = {weekday: _usual(past, weekday) for weekday in range(7)}
         expected = usual[day.day.weekday()]
-        spread = ROBUST * median(abs(_off(each, usual)) for each in past)
+        spread = ROBUST * median(abs(_log_ratio(other, usual)) for other in past)
         spread = max(spread, 1 / math.sqrt(expected + 1))
-        if abs(_off(day, usual)) > max(math.log(settings.volume_factor), FAR_OFF * spread):
+        if abs(_log_ratio(day, usual)) > max(math.log(settings.volume_factor), FAR_OFF * spread):
             yield OddVolume(day.day, day.rows, expected)
 
 
@@ -220,7 +230,8 @@ def _usual(past: Sequence[DayStatus], weekday: int) -> float:
     return median(same if len(same) >= 2 else [day.rows for day in past])
 
 
-def _off(day: DayStatus, usual: dict[int, float]) -> float:
+def _log_ratio(day: DayStatus, usual: dict[int, float]) -> float:
+    """How far a day is from the usual volume of its weekday, as a logarithm."""
     return math.log((day.rows + 1) / (usual[day.day.weekday()] + 1))
 
 

@@ -1,7 +1,7 @@
-"""The careful way into the store: every line is judged, and a bad one is kept with its reason.
+"""The strict way into the store: every line is judged, and a bad one is kept with its reason.
 
-Lines are handed to DuckDB with their numbers, split and cast there (TRY_CAST, like the quick way's
-reader), so both ways agree on what a value is. Slower than the quick way, and taken only by files
+Lines are handed to DuckDB with their numbers, split and cast there (TRY_CAST, like the fast way's
+reader), so both ways agree on what a value is. Slower than the fast way, and taken only by files
 in which something is odd: a line of another width, a value of the wrong type, an id seen before, a
 carriage return, bytes that are no UTF-8.
 """
@@ -28,7 +28,7 @@ LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long
 
 
-def load_carefully(
+def load_strictly(
     connection: Connection,
     file_id: int,
     archive: str,
@@ -42,10 +42,10 @@ def load_carefully(
     connection.rows("DROP TABLE IF EXISTS staged")
     connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
     repaired = rows_in = 0
-    for numbers, lines, mended in _numbered_lines(text, skip_header=layout.has_header):
-        repaired += mended
+    for numbers, lines, undecodable in _numbered_lines(text, skip_header=layout.has_header):
+        repaired += undecodable
         rows_in += len(lines)
-        with connection.offering("arrived", pa.table({"line": numbers, "raw": lines})):
+        with connection.registered("arrived", pa.table({"line": numbers, "raw": lines})):
             connection.rows(_stage(layout, file))
     connection.rows(
         "INSERT INTO rejects SELECT ?, ?, line, reason, raw FROM staged WHERE reason IS NOT NULL",
@@ -60,16 +60,16 @@ def load_carefully(
         )
         duplicates, days = 0, set[date]()
     else:
-        duplicates, days = _settle_ids(connection, file_id, archive, file, layout)
+        duplicates, days = _resolve_ids(connection, file_id, archive, file, layout)
     connection.rows("DROP TABLE staged")
     accepted = rows_in - rejected - duplicates
-    brought = connection.value(
+    stored = connection.value(
         f"SELECT count(*) FROM {'reduced_events' if layout is REDUCED else 'events'} "
         "WHERE FileId = ?",
         [file_id],
     )
-    if brought != accepted:
-        raise AssertionError(f"{file.name}: {accepted} rows expected in the store, {brought} found")
+    if stored != accepted:
+        raise AssertionError(f"{file.name}: {accepted} rows expected in the store, {stored} found")
     return Counts(rows_in, accepted, rejected, duplicates, repaired), days
 
 
@@ -79,7 +79,7 @@ def _numbered_lines(
     """Lines with their numbers from 1, in pieces; and how many had bytes that are no UTF-8."""
     numbers: list[int] = []
     lines: list[str] = []
-    mended = size = 0
+    undecodable = size = 0
     with text.path.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
             if skip_header and number == 1:
@@ -89,15 +89,15 @@ def _numbered_lines(
                 line = raw.decode("utf-8")
             except UnicodeDecodeError:
                 line = raw.decode("utf-8", errors="replace")
-                mended += 1
+                undecodable += 1
             numbers.append(number)
             lines.append(line)
             size += len(raw)
             if len(lines) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
-                yield numbers, lines, mended
-                numbers, lines, mended, size = [], [], 0, 0
+                yield numbers, lines, undecodable
+                numbers, lines, undecodable, size = [], [], 0, 0
     if lines:
-        yield numbers, lines, mended
+        yield numbers, lines, undecodable
 
 
 def _staged_columns(layout: Layout) -> str:
@@ -154,7 +154,7 @@ def _stage(layout: Layout, file: SourceFile) -> str:
     """
 
 
-def _settle_ids(
+def _resolve_ids(
     connection: Connection, file_id: int, archive: str, file: SourceFile, layout: Layout
 ) -> tuple[int, set[date]]:
     """Insert the staged rows; of those with one id, the first in order stays, wherever it is.
@@ -162,8 +162,8 @@ def _settle_ids(
     Returns how many staged rows are duplicates, and the days touched.
     """
     names = ", ".join(layout.columns)
-    mine = f"(staged.NewsDay, {quoted(file.name)}, {quoted(archive)})"
-    theirs = "(events.NewsDay, ledger.name, ledger.archive)"
+    staged = f"(staged.NewsDay, {quoted(file.name)}, {quoted(archive)})"
+    stored = "(events.NewsDay, ledger.name, ledger.archive)"
     connection.rows("DROP TABLE IF EXISTS settled")
     connection.rows(
         f"""
@@ -175,7 +175,7 @@ def _settle_ids(
                 PARTITION BY staged.GLOBALEVENTID ORDER BY staged.NewsDay, staged.line
             ) AS place,
             events.FileId AS rival, events.NewsDay AS rival_day,
-            events.FileId IS NOT NULL AND {mine} < {theirs} AS wins
+            events.FileId IS NOT NULL AND {staged} < {stored} AS wins
         FROM good AS staged
         LEFT JOIN (
             SELECT GLOBALEVENTID, FileId, NewsDay FROM events
@@ -184,7 +184,7 @@ def _settle_ids(
         LEFT JOIN ledger ON ledger.file_id = events.FileId
         """
     )
-    days = _give_way(connection)
+    days = _displace_rows(connection)
     stays = "place = 1 AND (rival IS NULL OR wins)"
     connection.rows(
         f"""
@@ -211,7 +211,7 @@ def _settle_ids(
     return duplicates, days
 
 
-def _give_way(connection: Connection) -> set[Any]:
+def _displace_rows(connection: Connection) -> set[Any]:
     """Rows in the store that lose their id to the staged file become duplicates."""
     losers = connection.rows(
         "SELECT rival, count(*), list(DISTINCT rival_day) FROM settled "
