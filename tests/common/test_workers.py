@@ -35,7 +35,7 @@ class SquareAfter:
     def do(self, item: int) -> tuple[int, int]:
         if item == self.other:
             self.mark.touch()
-        patience = time.monotonic() + 30
+        patience = time.monotonic() + 300
         while item == 0 and not self.mark.exists() and time.monotonic() < patience:
             time.sleep(0.01)
         assert item or self.mark.exists(), "nobody else is at work"
@@ -167,7 +167,7 @@ def running(process: int) -> bool:
 def test_the_processes_of_a_killed_parent_end(tmp_path: Path) -> None:
     parent = get_context("spawn").Process(target=stay, args=(tmp_path,))
     parent.start()
-    patience = time.monotonic() + 120
+    patience = time.monotonic() + 300
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < patience:
         time.sleep(0.05)
     working = [int(path.name) for path in tmp_path.iterdir()]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 OnStep = Callable[[str], None]
-"""told of each stage that begins, in a few words"""
+"""called with a few words when a stage begins"""
 
 
 def silent(*_: object) -> None:

@@ -78,7 +78,7 @@ class History(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What a forecaster says about one stream on one day. Build it with `make_forecast`."""
+    """A forecaster's answer for one stream and day. Build it with `make_forecast`."""
 
     forecaster: str
     stream: str

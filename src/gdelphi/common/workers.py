@@ -54,8 +54,8 @@ def share(
     ) as pool:
         under_way: deque[Future[list[Any]]] = deque()
         try:
-            for each in portions:
-                under_way.append(pool.submit(_do, each))
+            for some in portions:
+                under_way.append(pool.submit(_do, some))
                 if len(under_way) >= PORTIONS_AHEAD * processes:
                     yield from under_way.popleft().result()
             while under_way:
