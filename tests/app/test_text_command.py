@@ -1,4 +1,4 @@
-"""The commands of words, and the text forecaster among those that are judged."""
+"""The commands of the text models, and the text forecaster among those that are judged."""
 
 import json
 import shutil
@@ -18,11 +18,11 @@ from gdelphi.judge.day import BacktestOptions
 from gdelphi.text.train import TextTrained
 from helpers.forecast_world import predictor as _predictor
 from helpers.measured_world import day_at
-from helpers.text_world import ground, settings, trained
+from helpers.text_world import data, settings, trained
 from helpers.training_world import variables
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-__all__ = ["ground", "settings", "trained"]
+__all__ = ["data", "settings", "trained"]
 predictor = _predictor
 
 
@@ -54,16 +54,16 @@ def test_train_and_forecast(
     result = run(settings, monkeypatch, "train", "--steps", 5, "--out", out)
     assert result.exit_code == 0, result.output
     assert "all steps done" in result.stdout and (out / "model.safetensors").exists()
-    said = run(
+    shown = run(
         settings, monkeypatch, "forecast", "--model", out, "--futures", 3, "--streams", "KE",
         "--origin", day_at(70),
     )  # fmt: skip
-    assert said.exit_code == 0, said.output
+    assert shown.exit_code == 0, shown.output
     for word in ("Kenya on 2021-03-16", "likeliest", "future 3", "groups of words that are none"):
-        assert word in said.stdout
-    asked = run(settings, monkeypatch, "forecast", "--model", out, "--futures", 2, "--json")
-    found = json.loads(asked.stdout)
-    assert len(found["streams"]) == 4 and len(found["streams"][0]["written"]) == 2
+        assert word in shown.stdout
+    as_json = run(settings, monkeypatch, "forecast", "--model", out, "--futures", 2, "--json")
+    forecast = json.loads(as_json.stdout)
+    assert len(forecast["streams"]) == 4 and len(forecast["streams"][0]["written"]) == 2
 
 
 def test_errors_say_what_is_wrong(
@@ -81,9 +81,9 @@ def test_the_text_forecaster_is_judged_beside_the_others(
     predictor: Predictor, trained: TextTrained, tmp_path: Path
 ) -> None:
     model = Path(shutil.copytree(predictor.folder, tmp_path / "model"))
-    asked = BacktestOptions(futures=8, text=True, text_model=trained.folder)
+    options = BacktestOptions(futures=8, text=True, text_model=trained.folder)
     request = BacktestRequest(
-        model, tmp_path / "out", day_at(75), day_at(76), options=asked, allow_fitted=True,
+        model, tmp_path / "out", day_at(75), day_at(76), options=options, allow_fitted=True,
         processes=1,
     )  # fmt: skip
     summary = backtest(predictor.settings, request)
@@ -98,7 +98,7 @@ def test_the_text_forecaster_is_judged_beside_the_others(
     assert "text train" in summary["origin"]["fitted"]
 
 
-def test_a_desk_with_and_without_text_keep_apart_what_they_publish(
+def test_a_predictor_with_and_without_text_keep_apart_what_they_publish(
     predictor: Predictor, trained: TextTrained, tmp_path: Path
 ) -> None:
     model = Path(shutil.copytree(predictor.folder, tmp_path / "model"))
@@ -106,7 +106,7 @@ def test_a_desk_with_and_without_text_keep_apart_what_they_publish(
     with pytest.raises(ForecastError, match="gdelphi calibrate"):
         with_text.publisher("root")
     fitted = with_text.calibrate("root")
-    assert [each.name for each in fitted.combined.members][-1] == "text"
+    assert [member.name for member in fitted.combined.members][-1] == "text"
     plain = Predictor(predictor.settings, model, number=8)
-    assert "text" not in [each.name for each in plain.publisher("root").combined.members]
+    assert "text" not in [member.name for member in plain.publisher("root").combined.members]
     assert with_text.path("root", 2) == plain.path("root", 2)

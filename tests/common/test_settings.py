@@ -69,15 +69,13 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "train.queries": "7", "train.day_heads": "7", "train.slots": "7",
         "train.transport_layers": "7", "train.dropout": "0.7", "train.profiles_weight": "7",
         "train.direct_weight": "7", "train.rows_weight": "7", "train.atoms_weight": "7",
-        "train.energy_weight": "7", "train.energy_root": "false", "train.futures": "7",
-        "train.origins": "7", "train.futures_reach": "true", "train.spare_atoms": "false",
+        "train.energy_weight": "7", "train.futures": "7",
         "text.steps": "7", "text.batch": "7", "text.learning_rate": "0.7", "text.warm_up": "7",
         "text.weight_decay": "0.7", "text.clip": "7", "text.ema": "0.7", "text.patience": "7",
         "text.evaluate_every": "7", "text.evaluate_days": "7", "text.save_every": "7",
         "text.log_every": "7", "text.seed": "7", "text.width": "8", "text.inner": "7",
         "text.layers": "7", "text.heads": "2", "text.dropout": "0.7", "text.whole_days": "7",
-        "text.fewest": "7", "text.most_words": "700", "text.made_actors": "7",
-        "text.pretrained": "t5", "text.namer_steps": "7",
+        "text.fewest": "7", "text.pretrained": "t5", "text.namer_steps": "7",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())

@@ -17,7 +17,7 @@ from gdelphi.judge.backtest import (
 from gdelphi.judge.day import (
     BacktestOptions,
 )
-from gdelphi.model.train import Trained
+from gdelphi.model.loop import Trained
 from gdelphi.store.ingest import IngestRequest as IngestRequest
 from gdelphi.store.ingest import ingest
 from helpers.measured_world import DAYS, changed, day_at, measured, represent_quietly, tree_of

@@ -11,11 +11,8 @@ from safetensors.torch import load_file
 from gdelphi.common.progress import Silent
 from gdelphi.common.settings import Settings
 from gdelphi.model.data import TrainingData, load_training_data
-from gdelphi.model.train import (
-    Trained,
-    TrainStatus,
-    train,
-)
+from gdelphi.model.loop import Trained, TrainStatus
+from gdelphi.model.train import train
 from helpers.measured_world import changed, measured
 
 SEQUENCES: dict[str, Any] = {"context_days": 10, "memory_days": 30}
@@ -65,7 +62,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def ground(settings: Settings) -> TrainingData:
+def data(settings: Settings) -> TrainingData:
     return load_training_data(settings)
 
 
@@ -84,12 +81,12 @@ class Watcher(Silent):
     """Keeps what it is told, and may end the run."""
 
     def __init__(self, stop_at: int = -1) -> None:
-        self.pulses: list[TrainStatus] = []
+        self.statuses: list[TrainStatus] = []
         self._stop_at = stop_at
 
-    def stepped(self, pulse: TrainStatus) -> None:
-        self.pulses.append(pulse)
-        if pulse.step == self._stop_at:
+    def stepped(self, status: TrainStatus) -> None:
+        self.statuses.append(status)
+        if status.step == self._stop_at:
             raise Stop
 
 

@@ -1,4 +1,4 @@
-"""A batch says of each sequence what the pack and the outlook say of its days."""
+"""A batch says of each sequence what the pack and the arrays say of its days."""
 
 import shutil
 from datetime import timedelta
@@ -30,11 +30,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def outlook(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
-    return outlook_of(world, tmp_path_factory)
+def arrays(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
+    return arrays_of(world, tmp_path_factory)
 
 
-def outlook_of(world: Measured, factory: pytest.TempPathFactory) -> PackArrays:
+def arrays_of(world: Measured, factory: pytest.TempPathFactory) -> PackArrays:
     """Of a copy of the pack: it leaves a file beside it."""
     folder = factory.mktemp("pack")
     shutil.copytree(world.packed.folder, folder, dirs_exist_ok=True)
@@ -47,13 +47,13 @@ def config_of(world: Measured, context: int = CONTEXT) -> MeasureConfig:
     )
 
 
-def maker_of(world: Measured, outlook: PackArrays, points: int = PLENTY) -> BatchMaker:
-    return BatchMaker(outlook, world.space, config_of(world), points=points)
+def maker_of(world: Measured, arrays: PackArrays, points: int = PLENTY) -> BatchMaker:
+    return BatchMaker(arrays, world.space, config_of(world), points=points)
 
 
 @pytest.fixture(scope="module")
-def batch(world: Measured, outlook: PackArrays) -> Batch:
-    return maker_of(world, outlook).make(STREAMS, ENDS)
+def batch(world: Measured, arrays: PackArrays) -> Batch:
+    return maker_of(world, arrays).make(STREAMS, ENDS)
 
 
 def days_of(row: int, length: int) -> list[int]:
@@ -79,10 +79,10 @@ def test_the_memory_ends_with_the_last_day_and_reaches_as_far_as_the_first_may_l
     [("features", "features"), ("counts", "relative"), ("occurs", "occurs"),
      ("headline", "headline"), ("shares", "shares")],
 )  # fmt: skip
-def test_the_memory_is_the_outlook_of_its_days_and_zeros_before_the_first(
-    batch: Batch, outlook: PackArrays, name: str, source: str
+def test_the_memory_is_the_arrays_of_its_days_and_zeros_before_the_first(
+    batch: Batch, arrays: PackArrays, name: str, source: str
 ) -> None:
-    found, whole = getattr(batch.past, name).numpy(), getattr(outlook, source)
+    found, whole = getattr(batch.past, name).numpy(), getattr(arrays, source)
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, LENGTH)):
             expected = whole[stream, day] if day >= 0 else np.zeros(whole.shape[2])
@@ -90,7 +90,7 @@ def test_the_memory_is_the_outlook_of_its_days_and_zeros_before_the_first(
 
 
 def test_days_before_the_first_are_missing_and_have_their_weekday(
-    batch: Batch, outlook: PackArrays
+    batch: Batch, arrays: PackArrays
 ) -> None:
     for row in range(len(ENDS)):
         days = days_of(row, LENGTH)
@@ -98,11 +98,11 @@ def test_days_before_the_first_are_missing_and_have_their_weekday(
         assert batch.past.present[row].tolist() == present
         weekdays = [(FIRST + timedelta(days=day)).weekday() for day in days]
         assert batch.past.weekday[row].tolist() == weekdays
-    assert [bool(outlook.present[gone]) for gone in GONE] == [False, False]
+    assert [bool(arrays.present[gone]) for gone in GONE] == [False, False]
 
 
 def test_thresholds_pooled_rates_and_the_usual_are_those_at_each_origin(
-    batch: Batch, outlook: PackArrays
+    batch: Batch, arrays: PackArrays
 ) -> None:
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, CONTEXT)):
@@ -110,11 +110,11 @@ def test_thresholds_pooled_rates_and_the_usual_are_those_at_each_origin(
             if day < 0:
                 assert np.isnan(thresholds).all()
                 continue
-            expected = outlook.thresholds[stream, day].astype(np.float32)
+            expected = arrays.thresholds[stream, day].astype(np.float32)
             np.testing.assert_array_equal(thresholds, expected)
-            usual = outlook.usual[stream, day].astype(np.float32)
+            usual = arrays.usual[stream, day].astype(np.float32)
             np.testing.assert_array_equal(batch.past.usual[row, place].numpy(), usual)
-            pooled = outlook.pooled[:, day].astype(np.float32)
+            pooled = arrays.pooled[:, day].astype(np.float32)
             np.testing.assert_array_equal(batch.past.pooled[row, place].numpy(), pooled)
     assert batch.past.thresholds.isfinite().any()
     assert batch.past.pooled.isfinite().all()
@@ -122,22 +122,22 @@ def test_thresholds_pooled_rates_and_the_usual_are_those_at_each_origin(
 
 
 def test_what_came_is_the_outcome_after_each_day_and_unknown_outside(
-    batch: Batch, outlook: PackArrays
+    batch: Batch, arrays: PackArrays
 ) -> None:
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, CONTEXT)):
-            found = batch.came[row, place].numpy()
+            found = batch.outcomes[row, place].numpy()
             if day < 0:
                 assert np.isnan(found).all()
                 continue
-            np.testing.assert_array_equal(found, outlook.outcomes(np.array([day]))[:, stream, 0])
-    assert batch.came[3, -1].isnan().all()  # nothing is known after the last day
-    assert batch.came[1, -3].isnan().all()  # nor of a missing one
-    assert batch.came[1, -2, :2].isfinite().all()  # a missing day can be an origin
+            np.testing.assert_array_equal(found, arrays.outcomes[:, stream, day])
+    assert batch.outcomes[3, -1].isnan().all()  # nothing is known after the last day
+    assert batch.outcomes[1, -3].isnan().all()  # nor of a missing one
+    assert batch.outcomes[1, -2, :2].isfinite().all()  # a missing day can be an origin
 
 
 def test_the_rows_that_came_are_those_of_the_day_after_where_it_is_known(
-    batch: Batch, outlook: PackArrays
+    batch: Batch, arrays: PackArrays
 ) -> None:
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, CONTEXT)):
@@ -145,20 +145,19 @@ def test_the_rows_that_came_are_those_of_the_day_after_where_it_is_known(
             if day < 0 or day + 1 == DAYS or day + 1 in GONE:
                 assert np.isnan(found).all()
             else:
-                np.testing.assert_array_equal(found, outlook.pack.counts[stream, day + 1])
+                np.testing.assert_array_equal(found, arrays.pack.counts[stream, day + 1])
     assert batch.rows.nan_to_num(0).any()
 
 
 # --- clouds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ["slots", "sentence"])
 def test_points_are_the_packs_and_have_length_1(
-    tmp_path_factory: pytest.TempPathFactory, layout: str
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    world = measured(tmp_path_factory, layout)
+    world = measured(tmp_path_factory)
     pack = world.pack
-    past = maker_of(world, outlook_of(world, tmp_path_factory)).make(STREAMS, ENDS).past
+    past = maker_of(world, arrays_of(world, tmp_path_factory)).make(STREAMS, ENDS).past
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, CONTEXT)):
             slots, weights = pack.cloud(day, stream) if day >= 0 else (np.zeros((0, 3), int), [])
@@ -171,21 +170,21 @@ def test_points_are_the_packs_and_have_length_1(
     assert past.points.isfinite().all()
 
 
-def test_only_days_with_a_cloud_have_mass_and_it_is_1(batch: Batch, outlook: PackArrays) -> None:
+def test_only_days_with_a_cloud_have_mass_and_it_is_1(batch: Batch, arrays: PackArrays) -> None:
     mass = batch.past.weights.sum(dim=2).numpy()
     states = set()
     for row, stream in enumerate(STREAMS):
         for place, day in enumerate(days_of(row, CONTEXT)):
-            state = STATES[outlook.pack.states[day, stream]] if day >= 0 else "before"
+            state = STATES[arrays.pack.states[day, stream]] if day >= 0 else "before"
             states.add(state)
             expected = 1 if state in ("small", "full") else 0
             assert mass[row, place] == pytest.approx(expected, abs=1e-6)
     assert {"before", "missing", "full"} <= states
 
 
-def test_of_too_many_points_the_heaviest_are_kept(world: Measured, outlook: PackArrays) -> None:
+def test_of_too_many_points_the_heaviest_are_kept(world: Measured, arrays: PackArrays) -> None:
     few = 5
-    past = maker_of(world, outlook, few).make(STREAMS, ENDS).past
+    past = maker_of(world, arrays, few).make(STREAMS, ENDS).past
     assert past.points.shape[2] == few
     cut = 0
     for row, stream in enumerate(STREAMS):
@@ -202,7 +201,7 @@ def test_of_too_many_points_the_heaviest_are_kept(world: Measured, outlook: Pack
     assert cut > 10
 
 
-def test_clouds_may_have_any_size(world: Measured, outlook: PackArrays) -> None:
+def test_clouds_may_have_any_size(world: Measured, arrays: PackArrays) -> None:
     """A single point, all of them, or none on any day."""
     sizes = [len(world.pack.cloud(day, 0)[1]) for day in range(DAYS)]
     day = int(np.argmax(sizes))
@@ -210,12 +209,12 @@ def test_clouds_may_have_any_size(world: Measured, outlook: PackArrays) -> None:
     random = np.random.default_rng(0)
     for points in (1, 2, sizes[day] - 1, sizes[day], 10_000):
         for given in (None, random):
-            past = maker_of(world, outlook, points).make(np.array([0]), np.array([day]), given).past
+            past = maker_of(world, arrays, points).make(np.array([0]), np.array([day]), given).past
             assert past.weights.shape[2] <= min(points, sizes[day])
             assert past.weights[0, -1].sum().item() == pytest.approx(1, abs=1e-6)
             with torch.no_grad():
                 assert model(past).states.isfinite().all()
-    alone = BatchMaker(outlook, world.space, config_of(world, context=1), points=8)
+    alone = BatchMaker(arrays, world.space, config_of(world, context=1), points=8)
     nothing = alone.make(np.array([0, 1]), np.array([GONE[0], GONE[0]])).past
     assert nothing.weights.shape[:2] == (2, 1)
     assert not nothing.weights.any()
@@ -226,7 +225,7 @@ def test_clouds_may_have_any_size(world: Measured, outlook: PackArrays) -> None:
 # --- sampling -------------------------------------------------------------------------------------
 
 
-def test_a_sample_of_a_cloud_is_the_cloud_on_average(world: Measured, outlook: PackArrays) -> None:
+def test_a_sample_of_a_cloud_is_the_cloud_on_average(world: Measured, arrays: PackArrays) -> None:
     """Systematic sampling: with n draws a point of weight w is drawn floor(n w) or ceil(n w) times,
     so its weight has mean w and variance f (1 - f) / n^2, f the fraction of n w."""
     number, repeats = 8, 400
@@ -235,7 +234,7 @@ def test_a_sample_of_a_cloud_is_the_cloud_on_average(world: Measured, outlook: P
     weights = weights.astype(np.float64)
     points = world.pack.points(slots, world.space)
     assert len(weights) > 10 * number
-    maker = maker_of(world, outlook, number)
+    maker = maker_of(world, arrays, number)
     random = np.random.default_rng(11)
     drawn = np.zeros((repeats, len(weights)))
     for repeat in range(repeats):
@@ -256,12 +255,12 @@ def test_a_sample_of_a_cloud_is_the_cloud_on_average(world: Measured, outlook: P
 
 
 def test_a_point_drawn_twice_is_one_point_of_twice_the_weight(
-    world: Measured, outlook: PackArrays
+    world: Measured, arrays: PackArrays
 ) -> None:
     """With one draw fewer than points, the heavy ones are drawn more often than once."""
     day = int(np.argmax([len(world.pack.cloud(day, 0)[1]) for day in range(DAYS)]))
     number = len(world.pack.cloud(day, 0)[1]) - 1
-    maker = maker_of(world, outlook, number)
+    maker = maker_of(world, arrays, number)
     past = maker.make(np.array([0]), np.array([day]), np.random.default_rng(0)).past
     masses = number * past.weights[0, -1].numpy()
     times = masses[masses > 0]
@@ -271,32 +270,32 @@ def test_a_point_drawn_twice_is_one_point_of_twice_the_weight(
 
 
 def test_clouds_that_are_small_enough_are_never_sampled(
-    world: Measured, outlook: PackArrays, batch: Batch
+    world: Measured, arrays: PackArrays, batch: Batch
 ) -> None:
     random = np.random.default_rng(0)
-    sampled = maker_of(world, outlook).make(STREAMS, ENDS, random)
+    sampled = maker_of(world, arrays).make(STREAMS, ENDS, random)
     for one, two in zip(sampled.past, batch.past, strict=True):
         assert torch.equal(one.nan_to_num(9), two.nan_to_num(9))
     assert random.random() == np.random.default_rng(0).random()
 
 
-def test_a_seed_makes_a_batch(world: Measured, outlook: PackArrays) -> None:
+def test_a_seed_makes_a_batch(world: Measured, arrays: PackArrays) -> None:
     def made(seed: int) -> Batch:
-        return maker_of(world, outlook, 6).make(STREAMS, ENDS, np.random.default_rng(seed))
+        return maker_of(world, arrays, 6).make(STREAMS, ENDS, np.random.default_rng(seed))
 
     one, two, other = made(1), made(1), made(2)
     for left, right in zip(one.past, two.past, strict=True):
         assert torch.equal(left.nan_to_num(9), right.nan_to_num(9))
-    assert torch.equal(one.came.nan_to_num(9), two.came.nan_to_num(9))
+    assert torch.equal(one.outcomes.nan_to_num(9), two.outcomes.nan_to_num(9))
     assert one.past.points.shape != other.past.points.shape or not torch.equal(
         one.past.points, other.past.points
     )
 
 
 def test_sequences_made_together_are_those_made_alone(
-    world: Measured, outlook: PackArrays, batch: Batch
+    world: Measured, arrays: PackArrays, batch: Batch
 ) -> None:
-    maker = maker_of(world, outlook)
+    maker = maker_of(world, arrays)
     for row in range(len(ENDS)):
         alone = maker.make(STREAMS[row : row + 1], ENDS[row : row + 1])
         size = alone.past.weights.shape[2]
@@ -305,5 +304,5 @@ def test_sequences_made_together_are_those_made_alone(
         )
         for one, two in zip(alone.past, together, strict=True):
             assert torch.equal(one[0].nan_to_num(9), two[row].nan_to_num(9))
-        assert torch.equal(alone.came[0].nan_to_num(9), batch.came[row].nan_to_num(9))
+        assert torch.equal(alone.outcomes[0].nan_to_num(9), batch.outcomes[row].nan_to_num(9))
         assert not batch.past.weights[row, :, size:].any()

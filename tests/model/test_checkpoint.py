@@ -8,19 +8,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.model import checkpoint
 from gdelphi.model.checkpoint import (
-    CheckpointFolder,
+    ModelFolder,
     TrainingRecord,
     differences,
-    load_checkpoint,
+    load_measure_model,
     read_metrics,
 )
+from gdelphi.model.loop import Trained
 from gdelphi.model.network import MeasureModel
-from gdelphi.model.train import Trained, train
+from gdelphi.model.train import train
 from helpers.measured_world import changed
 from helpers.training_world import one_thread, small_settings
 
@@ -47,7 +50,7 @@ def copied(trained: Trained, tmp_path: Path) -> Path:
 
 
 def test_a_model_is_read_as_it_was_written(trained: Trained, settings: Settings) -> None:
-    model, space, training = load_checkpoint(trained.folder)
+    model, space, training = load_measure_model(trained.folder)
     assert not model.training
     assert model.config.context_days == settings.sequences.context_days
     assert space.fingerprint == training["origin"]["space"]
@@ -82,8 +85,8 @@ def test_nothing_is_pickled(trained: Trained) -> None:
     assert {path.suffix for path in files} <= {".safetensors", ".json", ".jsonl", ".md", ""}
     for path in files:
         assert not path.read_bytes().startswith((b"PK", b"\x80")), path
-    for name in ("checkpoint", "train", "run", "ground", "evaluation"):
-        source = (ROOT / "src" / "gdelphi" / f"{name}.py").read_text()
+    for path in sorted((ROOT / "src" / "gdelphi" / "model").glob("*.py")):
+        source = path.read_text()
         called = {ast.unparse(node) for node in ast.walk(ast.parse(source))
                   if isinstance(node, ast.Attribute | ast.alias)}  # fmt: skip
         assert not called & {"torch.save", "torch.load", "pickle", "broadcast_object_list"}
@@ -108,7 +111,7 @@ def test_a_run_of_another_origin_is_refused(
 
 def test_afresh_another_origin_takes_the_place(settings: Settings, copied: Path) -> None:
     train(changed(settings, "train", seed=4, steps=5), copied, resume=False)
-    said = load_checkpoint(copied).training
+    said = load_measure_model(copied).training
     assert (said["step"], said["origin"]["train"]["seed"]) == (5, 4)
     assert max(line["step"] for line in read_metrics(copied)) == 5
 
@@ -129,10 +132,10 @@ def test_what_differs_is_named() -> None:
     ]
 
 
-def test_a_model_without_a_state_is_not_trained_over(settings: Settings, copied: Path) -> None:
+def test_a_model_without_a_checkpoint_is_not_trained_over(settings: Settings, copied: Path) -> None:
     shutil.rmtree(copied / "state")
-    assert load_checkpoint(copied).training["step"] == 10
-    with pytest.raises(TrainingError, match=r"holds a model, but no state .* --fresh"):
+    assert load_measure_model(copied).training["step"] == 10
+    with pytest.raises(TrainingError, match=r"holds a model, but no checkpoint .* --fresh"):
         train(settings, copied)
 
 
@@ -144,9 +147,35 @@ def test_damage_is_named(settings: Settings, copied: Path) -> None:
     weights = copied / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(TrainingError, match=r"cannot be read .* --fresh"):
-        load_checkpoint(copied)
+        load_measure_model(copied)
     with pytest.raises(TrainingError, match=r"no model in .*gdelphi train --out"):
-        load_checkpoint(copied / "nowhere")
+        load_measure_model(copied / "nowhere")
+
+
+def test_a_model_of_an_older_format_is_to_be_trained_again(
+    settings: Settings, copied: Path
+) -> None:
+    path = copied / "training.json"
+    training = json.loads(path.read_text())
+    assert training["format"] == checkpoint.FORMAT == 2
+    path.write_text(json.dumps({**training, "format": 1}))
+    with pytest.raises(TrainingError, match=r"format 1, this one reads 2\): train it again with"):
+        load_measure_model(copied)
+    state = copied / "state" / "run.safetensors"
+    with safe_open(state, "pt") as file:
+        header = {key: value for key, value in file.metadata().items() if key != "format"}
+    save_file(load_file(state), state, metadata=header)
+    with pytest.raises(TrainingError, match=r"format 1, this one reads 2\): start anew"):
+        train(settings, copied)
+    assert train(settings, copied, resume=False).steps == 10
+
+
+def test_what_the_model_is_used_with_is_there_though_a_run_was_killed_before_it_was_written(
+    settings: Settings, copied: Path
+) -> None:
+    shutil.rmtree(copied / "space")
+    train(settings, copied)
+    assert load_measure_model(copied).training["step"] == 10
 
 
 def test_files_of_two_models_are_noticed(copied: Path) -> None:
@@ -155,18 +184,18 @@ def test_files_of_two_models_are_noticed(copied: Path) -> None:
     said["origin"]["space"] = "0" * 16
     path.write_text(json.dumps(said))
     with pytest.raises(TrainingError, match="files of two models are mixed"):
-        load_checkpoint(copied)
+        load_measure_model(copied)
 
 
 def test_two_trainings_do_not_write_to_one_folder(settings: Settings, copied: Path) -> None:
     refused = pytest.raises(TrainingError, match="another training is writing to")
-    with CheckpointFolder(copied, {}).alone(), refused:
+    with ModelFolder(copied, {}).alone(), refused:
         train(settings, copied)
     assert train(settings, copied).steps == 10
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path, {})
+    folder = ModelFolder(tmp_path, {})
     for step in (5, 10, 15):
         folder.log({"step": step})
     with (tmp_path / "metrics.jsonl").open("a") as file:
@@ -176,18 +205,18 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 5}\n{"step": 10}\n'
 
 
-def test_a_failed_write_leaves_the_old_state(
+def test_a_failed_write_leaves_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = CheckpointFolder(tmp_path, {"a": 1})
-    folder.save_state({"x": torch.ones(3)}, TrainingRecord(step=1))
+    folder = ModelFolder(tmp_path, {"a": 1})
+    folder.save_checkpoint({"x": torch.ones(3)}, TrainingRecord(step=1))
 
     def fails(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     monkeypatch.setattr(checkpoint, "save_file", fails)
     with pytest.raises(OSError, match="no space left"):
-        folder.save_state({"x": torch.zeros(3)}, TrainingRecord(step=2))
-    found = folder.load_state()
+        folder.save_checkpoint({"x": torch.zeros(3)}, TrainingRecord(step=2))
+    found = folder.load_checkpoint()
     assert found is not None
     assert (found[0]["x"].tolist(), found[1].step) == ([1, 1, 1], 1)

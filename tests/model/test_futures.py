@@ -17,17 +17,17 @@ from gdelphi.model.futures import (
     MOST_ATOMS,
     RECENT,
     AtomTable,
-    Dice,
     Drawing,
     DrawnFutures,
-    Imagined,
+    GeneratedFutures,
     Origins,
-    dice_for,
+    RandomNumbers,
     draw,
-    imagine_at,
     origins_of,
     probabilities_at,
-    thrown,
+    random_numbers_for,
+    sample_futures,
+    training_random_numbers,
 )
 from gdelphi.model.network import (
     CLOSED,
@@ -49,13 +49,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
+def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
     return load_training_data(small_settings(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def pack(ground: TrainingData) -> Pack:
-    return ground.outlook.pack
+def pack(data: TrainingData) -> Pack:
+    return data.arrays.pack
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def table(pack: Pack) -> AtomTable:
 
 
 @pytest.fixture(scope="module")
-def maker(ground: TrainingData) -> BatchMaker:
-    return ground.maker(CPU)
+def maker(data: TrainingData) -> BatchMaker:
+    return data.batches(CPU)
 
 
 def origins_at(stream: int | list[int], position: int | list[int]) -> Origins:
@@ -75,11 +75,11 @@ def origins_at(stream: int | list[int], position: int | list[int]) -> Origins:
     return Origins(torch.arange(len(streams)), torch.zeros_like(streams), streams, positions)
 
 
-def dice_with(days: Tensor, variants: int = 0, seed: int = 0) -> Dice:
-    """Dice whose days are these, [G, K]."""
+def dice_with(days: Tensor, variants: int = 0, seed: int = 0) -> RandomNumbers:
+    """RandomNumbers whose days are these, [G, K]."""
     random = torch.Generator().manual_seed(seed)
     clocks = torch.empty(*days.shape, RECENT * MOST_ATOMS).exponential_(generator=random)
-    return Dice(days, torch.full(days.shape, variants), clocks)
+    return RandomNumbers(days, torch.full(days.shape, variants), clocks)
 
 
 def place_of(table: AtomTable, row: int) -> tuple[int, int, int]:
@@ -140,7 +140,7 @@ def test_days_are_drawn_as_often_as_their_probabilities_say(table: AtomTable) ->
     probabilities = torch.rand(2, 12).masked_fill(torch.rand(2, 12) < 0.4, 0.0)
     probabilities[1] *= 7  # need not sum to 1
     found = draw(table, origins_at([0, 1], position), probabilities, Drawing(number, 1, False),
-                 thrown(2, number, VARIANTS, CPU))  # fmt: skip
+                 training_random_numbers(2, number, VARIANTS, CPU))  # fmt: skip
     for row in range(2):
         counts = np.bincount(found.days[row].numpy() - (position - 11), minlength=12)
         expected = (probabilities[row] / probabilities[row].sum()).numpy()
@@ -172,8 +172,12 @@ def test_a_day_that_is_certain_gives_its_own_atoms(
     for stream, position in ((0, 40), (QUIET, EMPTY + 1), (1, 5), (2, GONE[0] + 5)):
         certain = torch.zeros(1, 9)
         certain[0, column] = 0.4
-        dice = dice_with(torch.tensor([[0.0, 0.5, ALMOST_1]], dtype=torch.float64), variant)
-        found = draw(table, origins_at(stream, position), certain, Drawing(3, 12, False), dice)
+        random_numbers = dice_with(
+            torch.tensor([[0.0, 0.5, ALMOST_1]], dtype=torch.float64), variant
+        )
+        found = draw(
+            table, origins_at(stream, position), certain, Drawing(3, 12, False), random_numbers
+        )
         day = position - 8 + column
         assert found.days.tolist() == [[day] * 3]
         expected = pack.atoms(day, stream, variant) if day >= 0 else None
@@ -188,8 +192,8 @@ def test_a_day_that_is_certain_gives_its_own_atoms(
 
 def test_chances_are_even_and_sum_to_1(table: AtomTable) -> None:
     torch.manual_seed(1)
-    dice = thrown(2, 7, VARIANTS, CPU)
-    found = draw(table, origins_at([0, 1], 40), torch.rand(2, 9), Drawing(7, 12), dice)
+    random_numbers = training_random_numbers(2, 7, VARIANTS, CPU)
+    found = draw(table, origins_at([0, 1], 40), torch.rand(2, 9), Drawing(7, 12), random_numbers)
     torch.testing.assert_close(found.chances, torch.full((2, 7), 1 / 7))
     torch.testing.assert_close(found.chances.sum(dim=1), torch.ones(2))
 
@@ -227,8 +231,8 @@ def many_draws(table: AtomTable, drawing: Drawing, seed: int = 0) -> tuple[Origi
         torch.arange(STREAMS), days, indexing="ij"))  # fmt: skip
     origins = Origins(torch.arange(len(streams)), torch.zeros_like(streams), streams, positions)
     probabilities = torch.rand(len(streams), 30) * 0.5 ** torch.arange(6, 0, -0.2)
-    dice = thrown(len(streams), drawing.number, VARIANTS, CPU)
-    return origins, draw(table, origins, probabilities, drawing, dice)
+    random_numbers = training_random_numbers(len(streams), drawing.number, VARIANTS, CPU)
+    return origins, draw(table, origins, probabilities, drawing, random_numbers)
 
 
 @pytest.mark.parametrize("slots", [12, 6, 40])
@@ -282,7 +286,7 @@ def test_spare_atoms_are_drawn_by_their_weight(table: AtomTable, pack: Pack) -> 
     long_ago[0, 0] = 1
     torch.manual_seed(0)
     found = draw(table, origins_at(stream, position), long_ago, Drawing(number, 12),
-                 thrown(1, number, 0, CPU))  # fmt: skip
+                 training_random_numbers(1, number, 0, CPU))  # fmt: skip
     size = len(pack.atoms(position - 29, stream).weights)
     first = found.rows[:, size].numpy()
     days = torch.arange(position - RECENT + 1, position + 1)
@@ -297,7 +301,7 @@ def test_spare_atoms_are_drawn_by_their_weight(table: AtomTable, pack: Pack) -> 
 
 def test_without_spares_there_are_none(table: AtomTable) -> None:
     _, with_them = many_draws(table, Drawing(8, 12))
-    _, without = many_draws(table, Drawing(8, 12, spares=False))
+    _, without = many_draws(table, Drawing(8, 12, spare_atoms=False))
     assert torch.equal(with_them.days, without.days)
     own = with_them.weights.masked_fill(with_them.spare, 0.0)
     assert torch.equal(without.weights, own)
@@ -305,44 +309,47 @@ def test_without_spares_there_are_none(table: AtomTable) -> None:
     assert (with_them.spare & (with_them.weights > 0)).any()
 
 
-# --- dice -----------------------------------------------------------------------------------------
+# --- random numbers --------------------------------------------------------------------------------
 
 KEYS = [("TZ", date(2021, 2, 3)), ("KE", date(2021, 2, 3)), ("TZ", date(2021, 2, 4))]
 
 
 def test_dice_are_a_function_of_stream_day_and_seed_alone() -> None:
-    together = dice_for(KEYS, 5, 3, CPU)
+    together = random_numbers_for(KEYS, 5, 3, CPU)
     for row, key in enumerate(KEYS):
         torch.rand(3)
         np.random.default_rng().random()
-        for one, two in zip(dice_for([key], 5, 3, CPU), together, strict=True):
+        for one, two in zip(random_numbers_for([key], 5, 3, CPU), together, strict=True):
             assert torch.equal(one[0], two[row])
-    for one, two in zip(dice_for(KEYS[::-1], 5, 3, CPU), together, strict=True):
+    for one, two in zip(random_numbers_for(KEYS[::-1], 5, 3, CPU), together, strict=True):
         assert torch.equal(one, two.flip(0))
 
 
 def test_dice_of_other_streams_days_and_seeds_are_others() -> None:
-    found = [*dice_for(KEYS, 5, 3, CPU).days, *dice_for(KEYS[:1], 5, 4, CPU).days]
+    found = [
+        *random_numbers_for(KEYS, 5, 3, CPU).days,
+        *random_numbers_for(KEYS[:1], 5, 4, CPU).days,
+    ]
     for place, one in enumerate(found):
         assert all(not torch.equal(one, two) for two in found[:place])
 
 
 def test_dice_are_uniform_and_take_a_days_own_descriptor() -> None:
-    dice = dice_for(KEYS, 2000, 0, CPU)
-    assert ((dice.days >= 0) & (dice.days < 1)).all()
-    assert dice.days.mean().item() == pytest.approx(0.5, abs=4.5 / (12 * 6000) ** 0.5)
-    assert dice.clocks.mean().item() == pytest.approx(1, abs=0.02)
-    assert not dice.variants.any()
-    assert dice_for([], 5, 0, CPU).clocks.shape == (0, 5, RECENT * MOST_ATOMS)
+    random_numbers = random_numbers_for(KEYS, 2000, 0, CPU)
+    assert ((random_numbers.days >= 0) & (random_numbers.days < 1)).all()
+    assert random_numbers.days.mean().item() == pytest.approx(0.5, abs=4.5 / (12 * 6000) ** 0.5)
+    assert random_numbers.clocks.mean().item() == pytest.approx(1, abs=0.02)
+    assert not random_numbers.variants.any()
+    assert random_numbers_for([], 5, 0, CPU).clocks.shape == (0, 5, RECENT * MOST_ATOMS)
 
 
 # --- origins inside a sequence --------------------------------------------------------------------
 
 
-def stirred(ground: TrainingData, scale: float = 0.1) -> MeasureModel:
+def stirred(data: TrainingData, scale: float = 0.1) -> MeasureModel:
     """A model none of whose layers is at zero."""
     torch.manual_seed(0)
-    model = ground.model().eval()
+    model = data.model().eval()
     with torch.no_grad():
         for each in model.parameters():
             each.add_(scale * torch.randn_like(each))
@@ -368,13 +375,13 @@ def test_an_origin_is_a_day_of_its_sequence(maker: BatchMaker) -> None:
 
 
 @pytest.mark.parametrize("end", [4, 29, 60, DAYS - 1])
-@pytest.mark.parametrize("make", [stirred, lambda ground: ground.model().eval()])
+@pytest.mark.parametrize("make", [stirred, lambda data: data.model().eval()])
 def test_an_origin_within_a_sequence_draws_from_the_days_of_one_at_its_end(
-    ground: TrainingData, maker: BatchMaker, make: Any, end: int
+    data: TrainingData, maker: BatchMaker, make: Any, end: int
 ) -> None:
     """Untrained, from the same probabilities; context makes a difference to a trained model, but
     not which days can be drawn."""
-    model, streams = make(ground), np.array([0, QUIET])
+    model, streams = make(data), np.array([0, QUIET])
     long = maker.make(streams, np.full(2, end))
     said = said_of(model, long)
     for day in range(CONTEXT):
@@ -396,23 +403,23 @@ def test_an_origin_within_a_sequence_draws_from_the_days_of_one_at_its_end(
 @torch.no_grad()
 def imagined(
     model: MeasureModel, batch: Batch, origins: Origins, table: AtomTable, *, seed: int = 0
-) -> Imagined:
+) -> GeneratedFutures:
     said: ModelOutput = model(batch.past)
     drawing = Drawing(6, 12)
-    return imagine_at(model, batch.past, said, origins, table, drawing, seed=seed)
+    return sample_futures(model, batch.past, said, origins, table, drawing, seed=seed)
 
 
-def flat(found: Imagined) -> list[Tensor]:
+def flat(found: GeneratedFutures) -> list[Tensor]:
     return [*found.drawn, *found.futures, found.logits]
 
 
 def test_untrained_the_futures_are_the_drawn_days(
-    ground: TrainingData, maker: BatchMaker, table: AtomTable
+    data: TrainingData, maker: BatchMaker, table: AtomTable
 ) -> None:
     """With spare atoms of the last days nearly closed."""
     batch = maker.make(np.arange(STREAMS), np.full(STREAMS, 60))
     origins = inside(batch, [0, 1, 2, 3, 0], [9, 9, 9, 9, 4])
-    drawn, futures, _ = imagined(ground.model().eval(), batch, origins, table)
+    drawn, futures, _ = imagined(data.model().eval(), batch, origins, table)
     torch.testing.assert_close(futures.points, drawn.points, rtol=0, atol=1e-6)
     gates = torch.where(drawn.spare, CLOSED, OPEN).sigmoid() * (drawn.weights > 0)
     torch.testing.assert_close(futures.gates, gates)
@@ -424,9 +431,9 @@ def test_untrained_the_futures_are_the_drawn_days(
 
 
 def test_origins_imagined_together_are_those_imagined_alone(
-    ground: TrainingData, maker: BatchMaker, table: AtomTable
+    data: TrainingData, maker: BatchMaker, table: AtomTable
 ) -> None:
-    model = stirred(ground)
+    model = stirred(data)
     batch = maker.make(np.array([0, QUIET]), np.array([60, 44]))
     rows, days = [1, 0, 0, 1], [9, 2, 9, 5]
     together = flat(imagined(model, batch, inside(batch, rows, days), table))
@@ -440,14 +447,14 @@ def test_origins_imagined_together_are_those_imagined_alone(
 
 
 def test_an_origin_without_any_past_has_futures_without_atoms(
-    ground: TrainingData, maker: BatchMaker, table: AtomTable
+    data: TrainingData, maker: BatchMaker, table: AtomTable
 ) -> None:
     """The day before the first, beside one that has a past."""
     batch = maker.make(np.array([0, 1]), np.array([2, 40]))
     before = CONTEXT - 4
     origins = inside(batch, [0, 1], [before, before])
     assert origins.position[0] == -1
-    drawn, futures, logits = imagined(stirred(ground), batch, origins, table)
+    drawn, futures, logits = imagined(stirred(data), batch, origins, table)
     assert not drawn.weights[:6].any()
     for values in futures:
         assert not values[:6].any()
@@ -459,10 +466,10 @@ def test_an_origin_without_any_past_has_futures_without_atoms(
 
 @pytest.mark.parametrize("day", [0, 4, CONTEXT - 1])
 def test_nothing_after_the_origin_matters(
-    ground: TrainingData, maker: BatchMaker, pack: Pack, day: int
+    data: TrainingData, maker: BatchMaker, pack: Pack, day: int
 ) -> None:
     """The rows of the table are in the order of days: those of later ones are made up."""
-    model, end = stirred(ground), 60
+    model, end = stirred(data), 60
     batch = maker.make(np.arange(STREAMS), np.full(STREAMS, end))
     origins = inside(batch, list(range(STREAMS)), [day] * STREAMS)
     position = int(origins.position[0])

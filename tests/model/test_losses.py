@@ -23,12 +23,9 @@ from gdelphi.model.losses import (
     training_loss,
 )
 from gdelphi.model.network import Futures, MeasureModel
-from gdelphi.ot import (
-    Measures,
-    energy_score,
-    root_divergence,
-    sinkhorn_divergence,
-)
+from gdelphi.ot.energy import energy_score, root_divergence
+from gdelphi.ot.entropic import sinkhorn_divergence
+from gdelphi.ot.geometry import Measures
 from helpers.measured_world import GONE
 from helpers.sphere_cases import unit
 from helpers.training_world import small_settings
@@ -273,11 +270,11 @@ def test_futures_drawn_from_the_truth_score_best() -> None:
     between = distance(*(Measures(both.points[k : k + 1], both.weights[k : k + 1]) for k in (0, 1)))
     came = (torch.rand(groups, generator=random) > p).long()
     outcome = Measures(both.points[came], both.weights[came])
-    dice = torch.rand(groups * number, generator=random)
+    random_numbers = torch.rand(groups * number, generator=random)
     chances = torch.full((groups, number), 1 / number)
 
     def score(q: float) -> float:
-        drawn = (dice > q).long()
+        drawn = (random_numbers > q).long()
         futures = Futures(*(values[drawn] for values in both))
         return energy_loss(futures, chances, outcome, FutureSettings()).item()
 
@@ -292,18 +289,18 @@ def test_futures_drawn_from_the_truth_score_best() -> None:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
+def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
     return load_training_data(small_settings(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def maker(ground: TrainingData) -> BatchMaker:
-    return ground.maker(torch.device("cpu"))
+def maker(data: TrainingData) -> BatchMaker:
+    return data.batches(torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
-def table(ground: TrainingData) -> AtomTable:
-    return AtomTable(ground.outlook.pack)
+def table(data: TrainingData) -> AtomTable:
+    return AtomTable(data.arrays.pack)
 
 
 @pytest.fixture(scope="module")
@@ -312,9 +309,9 @@ def batch(maker: BatchMaker) -> Batch:
 
 
 @pytest.fixture
-def model(ground: TrainingData) -> MeasureModel:
+def model(data: TrainingData) -> MeasureModel:
     torch.manual_seed(0)
-    return ground.model().eval()
+    return data.model().eval()
 
 
 ALL = LossWeights(profiles=0.5, direct=2.0, rows=0.3, atoms=0.7, energy=1.3)
@@ -348,8 +345,8 @@ def test_parts_are_weighed_as_said(model: MeasureModel, batch: Batch, table: Ato
     said = model(batch.past)
     late = slice(ALL.burn_in, None)
     by_hand = {
-        "profiles": log_loss(said.profiles[:, late], batch.came[:, late]),
-        "direct": log_loss(said.direct[:, late], batch.came[:, late]),
+        "profiles": log_loss(said.profiles[:, late], batch.outcomes[:, late]),
+        "direct": log_loss(said.direct[:, late], batch.outcomes[:, late]),
         "rows": rows_loss(said.log_rate[:, late], said.dispersion, batch.rows[:, late]),
     }
     for name, value in by_hand.items():
@@ -389,7 +386,7 @@ def test_random_numbers_decide_which_futures(
 def unknown(batch: Batch) -> Batch:
     """As if all target days were missing."""
     return batch._replace(
-        came=torch.full_like(batch.came, NAN), rows=torch.full_like(batch.rows, NAN)
+        outcomes=torch.full_like(batch.outcomes, NAN), rows=torch.full_like(batch.rows, NAN)
     )
 
 
@@ -413,7 +410,7 @@ def test_origins_before_a_missing_day_are_passed_over(
 ) -> None:
     """Sequences that end the day before: with that as the only day that counts nothing is known."""
     gone = maker.make(np.arange(4), np.full(4, GONE[0] - 1))
-    late = ALL._replace(burn_in=gone.came.shape[1] - 1)
+    late = ALL._replace(burn_in=gone.outcomes.shape[1] - 1)
     assert loss_of(model, gone, late, table).total.item() == 0
     there = maker.make(np.arange(4), np.full(4, GONE[0]))
     assert loss_of(model, there, late, table).parts["atoms"].item() > 0
@@ -428,7 +425,7 @@ def test_futures_teach_transport_and_the_rest_if_asked_to(
         for each in model.parameters():
             each.add_(0.05 * torch.randn_like(each))
     alone = LossWeights(**{"profiles": 0.0, "direct": 0.0, "rows": 0.0, part: 1.0})
-    loss_of(model, batch, alone, table, FEW._replace(reach=reach)).total.backward()
+    loss_of(model, batch, alone, table, FEW._replace(teach_all=reach)).total.backward()
     found = largest_gradients(model)
     assert (found["transport"] or 0) > 1e-5
     assert ((found["atom_reading"] or 0) > 1e-5) == (part == "atoms")

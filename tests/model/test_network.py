@@ -395,16 +395,16 @@ def history(world: Measured) -> Profiles:
 
 
 @pytest.fixture(scope="module")
-def outlook(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
+def arrays(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
     """Of a copy of the pack: it leaves a file beside it."""
     folder = tmp_path_factory.mktemp("pack")
     shutil.copytree(world.packed.folder, folder, dirs_exist_ok=True)
     return read_pack_arrays(Pack(folder))
 
 
-def world_config(outlook: PackArrays, **given: Any) -> MeasureConfig:
+def world_config(arrays: PackArrays, **given: Any) -> MeasureConfig:
     sizes: dict[str, Any] = {
-        "dimension": outlook.pack.facts.dimension, "context_days": 8, "memory_days": DAYS,
+        "dimension": arrays.pack.facts.dimension, "context_days": 8, "memory_days": DAYS,
         "width": 16,
     }  # fmt: skip
     return MeasureConfig(**{**sizes, **given})
@@ -412,13 +412,13 @@ def world_config(outlook: PackArrays, **given: Any) -> MeasureConfig:
 
 @pytest.mark.parametrize("half_lives", [(7.0, 30.0, 90.0, 365.0), (3.0,)])
 def test_untrained_both_readings_are_the_recency_bootstrap(
-    world: Measured, history: Profiles, outlook: PackArrays, half_lives: tuple[float, ...]
+    world: Measured, history: Profiles, arrays: PackArrays, half_lives: tuple[float, ...]
 ) -> None:
     """At 8 origins before each of these days, two of them missing; surges have thresholds late."""
-    config = world_config(outlook, half_lives=half_lives)
+    config = world_config(arrays, half_lives=half_lives)
     torch.manual_seed(3)
     model = MeasureModel(config).eval()
-    maker = BatchMaker(outlook, world.space, config, points=16)
+    maker = BatchMaker(arrays, world.space, config, points=16)
     baseline = RecencyBootstrap(half_lives)
     streams = np.arange(4)
     ends = (7, 24, 45, 69, DAYS - 1)
@@ -438,11 +438,11 @@ def test_untrained_both_readings_are_the_recency_bootstrap(
 
 
 def test_untrained_a_day_is_drawn_as_the_recency_bootstrap_draws_it(
-    world: Measured, history: Profiles, outlook: PackArrays
+    world: Measured, history: Profiles, arrays: PackArrays
 ) -> None:
-    config = world_config(outlook)
+    config = world_config(arrays)
     model = MeasureModel(config).eval()
-    maker = BatchMaker(outlook, world.space, config, points=4)
+    maker = BatchMaker(arrays, world.space, config, points=4)
     for end in (0, 20, 40, DAYS - 1):
         batch = maker.make(np.array([1]), np.array([end]))
         found = said_by(model, batch.past).day_probabilities[0, -1].numpy()

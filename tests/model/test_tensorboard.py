@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.settings import Settings
-from gdelphi.model.checkpoint import CheckpointFolder, read_metrics
+from gdelphi.model.checkpoint import ModelFolder, read_metrics
 from gdelphi.model.tensorboard import (
     TensorBoardWriter,
     numbers_of,
@@ -48,14 +48,14 @@ def test_names_tell_what_a_number_is_in() -> None:
 
 def test_a_training_is_shown_while_it_runs(settings: Settings, tmp_path: Path) -> None:
     short = changed(settings, "train", steps=2, log_every=1)
-    train(short, tmp_path / "model", board=True)
+    train(short, tmp_path / "model", tensorboard=True)
     found = shown(tmp_path / "model")
     assert found == recorded(tmp_path / "model")
     assert {"score", "loss", "log_loss/direct/occurs"} <= found.keys()
 
 
 def test_steps_that_are_done_again_are_shown_once(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path, {})
+    folder = ModelFolder(tmp_path, {})
     with TensorBoardWriter(folder):
         for step in (1, 2, 3):
             folder.log({"step": step, "loss": float(step)})

@@ -12,7 +12,7 @@ from gdelphi.model.network import MeasureModel
 from gdelphi.model.validation import (
     READINGS,
     Evaluation,
-    Imagination,
+    FutureSampling,
     evaluate,
 )
 from helpers.training_world import one_thread, small_settings
@@ -23,20 +23,20 @@ TARGETS = np.array([79, 61, 62, 66, 70, 71, 45])  # 66 is missing; the last day 
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
+def data(tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
     return load_training_data(small_settings(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def maker(ground: TrainingData) -> BatchMaker:
-    return ground.maker(torch.device("cpu"))
+def maker(data: TrainingData) -> BatchMaker:
+    return data.batches(torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
-def model(ground: TrainingData) -> MeasureModel:
+def model(data: TrainingData) -> MeasureModel:
     """With weights that say something."""
     torch.manual_seed(0)
-    made = ground.model()
+    made = data.model()
     with torch.no_grad():
         for each in made.parameters():
             each.add_(0.05 * torch.randn_like(each))
@@ -57,16 +57,16 @@ def after(model: MeasureModel, maker: BatchMaker, *, end: int, origin: int) -> F
 
 
 def found_by(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData, targets: IntArray, stride: int
+    model: MeasureModel, maker: BatchMaker, data: TrainingData, targets: IntArray, stride: int
 ) -> Evaluation:
-    return evaluate(model, maker, ground.outlook, targets, stride=stride)
+    return evaluate(model, maker, data.arrays, targets, stride=stride)
 
 
 def test_with_stride_1_each_origin_has_its_own_window(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
     model.train()
-    found = found_by(model, maker, ground, TARGETS, 1)
+    found = found_by(model, maker, data, TARGETS, 1)
     assert model.training
     assert found.probabilities.shape == (len(READINGS), len(TARGETS), 4, 3, 20)
     for place, target in enumerate(TARGETS):
@@ -76,9 +76,9 @@ def test_with_stride_1_each_origin_has_its_own_window(
 
 
 def test_a_window_answers_for_its_last_days(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
-    found = found_by(model, maker, ground, TARGETS, 4)
+    found = found_by(model, maker, data, TARGETS, 4)
     ends = {79: 79, 61: 63, 62: 63, 66: 67, 70: 71, 71: 71, 45: 47}  # of origins 78, 60, 61, ...
     for place, target in enumerate(TARGETS):
         expected = after(model, maker, end=ends[int(target)], origin=int(target) - 1)
@@ -86,16 +86,16 @@ def test_a_window_answers_for_its_last_days(
 
 
 def test_what_else_is_asked_for_changes_nothing(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
-    together = found_by(model, maker, ground, np.arange(40, 80), 5)
-    alone = found_by(model, maker, ground, TARGETS[:1], 5)
+    together = found_by(model, maker, data, np.arange(40, 80), 5)
+    alone = found_by(model, maker, data, TARGETS[:1], 5)
     last = together.probabilities[:, -1]
     np.testing.assert_allclose(alone.probabilities[:, 0], last, atol=1e-6)
 
 
 def test_days_after_an_origin_do_not_matter(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
     """In the longest window that answers for it, with everything after it made up."""
     origin, end = 70, 79
@@ -124,18 +124,16 @@ def test_days_after_an_origin_do_not_matter(
 
 
 def test_scores_are_those_of_the_cells_one_by_one(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
-    found = evaluate(
-        model, maker, ground.outlook, TARGETS, stride=4, imagination=imagination(ground, every=2)
-    )
-    assert np.isnan(found.came[3]).all()  # the missing day
+    found = evaluate(model, maker, data.arrays, TARGETS, stride=4, sampling=sampling(data, every=2))
+    assert np.isnan(found.outcomes[3]).all()  # the missing day
     for target in range(3):
         losses: list[list[float]] = [[], [], []]
         errors: list[list[float]] = [[], [], []]
-        for cell in np.argwhere(~np.isnan(found.came[:, :, target])):
+        for cell in np.argwhere(~np.isnan(found.outcomes[:, :, target])):
             day, stream, code = cell
-            came = found.came[day, stream, target, code]
+            came = found.outcomes[day, stream, target, code]
             for reading in range(3):
                 said = found.probabilities[reading, day, stream, target, code]
                 if reading == 2 and day % 2:
@@ -151,30 +149,30 @@ def test_scores_are_those_of_the_cells_one_by_one(
     assert 0 < found.cells[2].sum() < found.cells[1].sum()
     weighed = np.nansum(found.cells[1] * found.log_loss[1])
     assert found.score == pytest.approx(weighed / found.cells[1].sum())
-    assert found.said()["log_loss"]["direct"]["occurs"] == found.log_loss[1, 0]
-    assert found.said()["brier"]["atoms"]["occurs"] == found.brier[2, 0]
+    assert found.figures()["log_loss"]["direct"]["occurs"] == found.log_loss[1, 0]
+    assert found.figures()["brier"]["atoms"]["occurs"] == found.brier[2, 0]
 
 
-def test_a_target_without_cells_has_no_score(ground: TrainingData, maker: BatchMaker) -> None:
-    found = found_by(ground.model(), maker, ground, np.array([66]), 10)
+def test_a_target_without_cells_has_no_score(data: TrainingData, maker: BatchMaker) -> None:
+    found = found_by(data.model(), maker, data, np.array([66]), 10)
     assert found.cells.tolist() == [[0, 0, 0]] * 3
     assert np.isnan(found.log_loss).all()
-    assert found.said()["brier"]["profiles"]["headline"] is None
+    assert found.figures()["brier"]["profiles"]["headline"] is None
 
 
 # --- the reading of atoms -------------------------------------------------------------------------
 
 
-def imagination(ground: TrainingData, *, every: int = 1, seed: int = 0) -> Imagination:
-    return Imagination(AtomTable(ground.outlook.pack), Drawing(6, 12), every=every, seed=seed)
+def sampling(data: TrainingData, *, every: int = 1, seed: int = 0) -> FutureSampling:
+    return FutureSampling(AtomTable(data.arrays.pack), Drawing(6, 12), every=every, seed=seed)
 
 
 def test_futures_are_those_of_each_origin_whatever_else_is_asked_for(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
     def atoms(targets: IntArray, seed: int = 0) -> FloatArray:
-        asked = imagination(ground, seed=seed)
-        found = evaluate(model, maker, ground.outlook, targets, stride=5, imagination=asked)
+        asked = sampling(data, seed=seed)
+        found = evaluate(model, maker, data.arrays, targets, stride=5, sampling=asked)
         return found.probabilities[2]
 
     together, alone = atoms(np.arange(60, 80)), atoms(TARGETS[:1])
@@ -184,21 +182,21 @@ def test_futures_are_those_of_each_origin_whatever_else_is_asked_for(
 
 
 def test_atoms_are_undefined_where_surges_are(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData
+    model: MeasureModel, maker: BatchMaker, data: TrainingData
 ) -> None:
-    found = evaluate(model, maker, ground.outlook, TARGETS, imagination=imagination(ground))
+    found = evaluate(model, maker, data.arrays, TARGETS, sampling=sampling(data))
     direct, atoms = (found.probabilities[READINGS.index(name)] for name in ("direct", "atoms"))
     np.testing.assert_array_equal(np.isnan(direct), np.isnan(atoms))
     np.testing.assert_array_equal(found.cells[1], found.cells[2])
 
 
 def test_a_portion_of_windows_without_any_futures_is_passed_over(
-    model: MeasureModel, maker: BatchMaker, ground: TrainingData, monkeypatch: pytest.MonkeyPatch
+    model: MeasureModel, maker: BatchMaker, data: TrainingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the first target has futures; the windows of the others come in other portions."""
     monkeypatch.setattr("gdelphi.model.validation.AT_ONCE", 4)
     targets = np.array([45, 61, 62, 70])
-    asked = imagination(ground, every=5)
-    found = evaluate(model, maker, ground.outlook, targets, imagination=asked)
+    asked = sampling(data, every=5)
+    found = evaluate(model, maker, data.arrays, targets, sampling=asked)
     assert np.isfinite(found.probabilities[2, 0, :, :2]).all()
     assert np.isnan(found.probabilities[2, 1:]).all()

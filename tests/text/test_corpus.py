@@ -1,6 +1,7 @@
 """The corpus: sequences of words say what the descriptors say, and datasets are written whole."""
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +22,22 @@ from gdelphi.text.corpus import (
     Corpus,
     learn_words,
 )
+from gdelphi.text.data import TextData, training_sequences
 from gdelphi.text.dataset import write_dataset
-from gdelphi.text.forecaster_task import TextData
+from gdelphi.text.forecaster_task import ForecasterTask
 from gdelphi.text.probabilities import events_of
 from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
-from helpers.text_world import ground, settings
+from helpers.text_world import data, settings
 
-__all__ = ["ground", "settings"]
+__all__ = ["data", "settings"]
 
 DAY = 40
 
 
 @pytest.fixture(scope="module")
-def corpus(ground: TextData) -> Corpus:
-    vocabulary = learn_words(ground.said, 79, context=10, fewest=1, most=5000)
-    return Corpus(ground.said, vocabulary, context=10, whole_days=3)
+def corpus(data: TextData) -> Corpus:
+    vocabulary = learn_words(data.descriptors, 79, context=10, fewest=1, most=5000)
+    return Corpus(data.descriptors, vocabulary, context=10, whole_days=3)
 
 
 def sentences(corpus: Corpus, stream: int, target: int) -> list[Counter[str]]:
@@ -48,8 +50,8 @@ def sentences(corpus: Corpus, stream: int, target: int) -> list[Counter[str]]:
     return found
 
 
-def test_the_text_of_a_day_is_its_descriptor(ground: TextData) -> None:
-    pack, said = ground.pack, ground.said
+def test_the_text_of_a_day_is_its_descriptor(data: TextData) -> None:
+    pack, said = data.pack, data.descriptors
     for stream in range(len(pack.facts.streams)):
         phrases, measure = pack.atom_phrases(DAY, stream), pack.atoms(DAY, stream)
         text = read_day(said.text(DAY, stream), said.homes[stream])
@@ -60,8 +62,8 @@ def test_the_text_of_a_day_is_its_descriptor(ground: TextData) -> None:
         assert said.text(DAY, stream)[4::4] == written
 
 
-def test_a_missing_day_is_a_word(ground: TextData) -> None:
-    assert ground.said.text(20, 0) == ["?"]
+def test_a_missing_day_is_a_word(data: TextData) -> None:
+    assert data.descriptors.text(20, 0) == ["?"]
 
 
 def test_the_context_has_a_position_for_each_old_day_and_each_new_phrase(corpus: Corpus) -> None:
@@ -74,7 +76,7 @@ def test_the_context_has_a_position_for_each_old_day_and_each_new_phrase(corpus:
         ages = [word for each in heads for word in each if word[0] == "d"]
         assert ages == [f"d{age}" for age in range(10, 0, -1)]
         last = corpus.pack.atom_phrases(DAY - 1, stream)
-        home = corpus.said.homes[stream]
+        home = corpus.descriptors.homes[stream]
         if last.code:
             assert found[-1][last.code[-1]] and found[-1][actor_word(last.actor1[-1], home)]
             assert found[-1]["d1"] and found[-1][">" + actor_word(last.actor2[-1], home)]
@@ -99,13 +101,13 @@ def test_labels_are_the_text_and_its_end(corpus: Corpus) -> None:
     labels = corpus.labels(streams, targets, np.zeros(4, dtype=np.int64))
     for stream, row in enumerate(labels):
         words = corpus.vocabulary.read(number for number in row.tolist() if number != IGNORED)
-        assert words == [*corpus.said.text(DAY, stream), "</s>"]
+        assert words == [*corpus.descriptors.text(DAY, stream), "</s>"]
 
 
 def test_shares_that_descriptors_name(corpus: Corpus) -> None:
     places = dict(events_of("root"))
-    named = corpus.said.named(places, 20, range(corpus.pack.facts.days))
-    text = read_day(corpus.said.text(DAY, 0), corpus.said.homes[0])
+    named = corpus.descriptors.named(places, 20, range(corpus.pack.facts.days))
+    text = read_day(corpus.descriptors.text(DAY, 0), corpus.descriptors.homes[0])
     wanted = np.zeros(20)
     for phrase in text.phrases:
         wanted[places[phrase.code]] += phrase.weight
@@ -113,14 +115,14 @@ def test_shares_that_descriptors_name(corpus: Corpus) -> None:
     assert not named[:, 20].any()
 
 
-def test_rare_words_are_said_more_plainly(ground: TextData) -> None:
-    few = learn_words(ground.said, 79, context=10, fewest=40, most=5000)
-    corpus = Corpus(ground.said, few, context=10, whole_days=3)
+def test_rare_words_are_said_more_plainly(data: TextData) -> None:
+    few = learn_words(data.descriptors, 79, context=10, fewest=40, most=5000)
+    corpus = Corpus(data.descriptors, few, context=10, whole_days=3)
     assert len(few) < 400
     unknown = few.number["<unk>"]
     assert (corpus.words == unknown).mean() < 0.05
-    known = Corpus(ground.said, learn_words(ground.said, 79, context=10, fewest=1, most=9999),
-                   context=10, whole_days=3)  # fmt: skip
+    all_words = learn_words(data.descriptors, 79, context=10, fewest=1, most=9999)
+    known = Corpus(data.descriptors, all_words, context=10, whole_days=3)
     assert not (known.words == known.vocabulary.number["<unk>"]).any()
 
 
@@ -147,25 +149,23 @@ def test_a_vocabulary_that_is_not_there_or_damaged(tmp_path: Path) -> None:
 # --- datasets -------------------------------------------------------------------------------------
 
 
-def test_a_dataset_holds_sequences_of_texts(ground: TextData, tmp_path: Path) -> None:
+def test_a_dataset_holds_sequences_of_texts(data: TextData, tmp_path: Path) -> None:
     seen: list[int] = []
     made = write_dataset(
-        ground, tmp_path / "a.parquet", 520, on_written=lambda done, _: seen.append(done)
+        data, tmp_path / "a.parquet", 520, on_written=lambda done, _: seen.append(done)
     )
     rows = pq.read_table(made.path).to_pylist()
     assert seen == [500, 520] and len(rows) == made.sequences == 520
     assert made.descriptors == 520 * 11 and made.peak_bytes > 0
-    drawn = list(ground.sequences.draw(520))
-    for row, place in list(zip(rows, drawn, strict=True))[::100]:
-        assert row["stream"] == ground.pack.facts.streams[place.stream]
-        assert row["target_day"] == ground.sequences.day(place.target)
-        said = [
-            " ".join(ground.said.text(day, place.stream, variant))
-            for day, variant in zip(
-                range(place.target - 10, place.target + 1), place.variants, strict=True
-            )
+    drawn = list(islice(training_sequences(data), 520))
+    for row, (stream, target, variants) in list(zip(rows, drawn, strict=True))[::100]:
+        assert row["stream"] == data.pack.facts.streams[stream]
+        assert row["target_day"] == data.sequences.day(target)
+        texts = [
+            " ".join(data.descriptors.text(day, stream, variant))
+            for day, variant in zip(range(target - 10, target + 1), variants, strict=True)
         ]
-        assert [*row["context"], row["target"]] == said
+        assert [*row["context"], row["target"]] == texts
     phrases = sum(
         len(read_day(text.split(), "").phrases)
         for row in rows
@@ -173,12 +173,31 @@ def test_a_dataset_holds_sequences_of_texts(ground: TextData, tmp_path: Path) ->
         if text != "?"
     )
     assert phrases == made.phrases
-    again = write_dataset(ground, tmp_path / "b.parquet", 520)
+    again = write_dataset(data, tmp_path / "b.parquet", 520)
     assert again.path.read_bytes() == made.path.read_bytes()
 
 
-def test_a_dataset_in_english_is_read_by_the_grammar(ground: TextData, tmp_path: Path) -> None:
-    made = write_dataset(ground, tmp_path / "a.parquet", 5, form="english")
+def test_training_reads_the_sequences_of_the_dataset(data: TextData, tmp_path: Path) -> None:
+    """Row by row, the dataset is what the forecaster's steps are made of, in their order."""
+    task, size = ForecasterTask(data), data.settings.text.batch
+    made = write_dataset(data, tmp_path / "a.parquet", 3 * size)
+    rows = pq.read_table(made.path).to_pylist()
+    drawn = list(islice(training_sequences(data), 3 * size))
+    for step in (1, 2, 3):
+        batch = task.batch(step, process=0, processes=1).data
+        mine = slice((step - 1) * size, step * size)
+        written = [
+            " ".join(task.vocabulary.read(number for number in row if number not in (IGNORED, 1)))
+            for row in batch.labels.tolist()
+        ]
+        assert written == [row["target"] for row in rows[mine]]
+        streams, targets, variants = (np.array(values) for values in zip(*drawn[mine], strict=True))
+        source = task.corpus.source(streams, targets, variants[:, :-1])
+        assert all(np.array_equal(one, two) for one, two in zip(source, batch.source, strict=True))
+
+
+def test_a_dataset_in_english_is_read_by_the_grammar(data: TextData, tmp_path: Path) -> None:
+    made = write_dataset(data, tmp_path / "a.parquet", 5, form="english")
     lines = [
         line
         for row in pq.read_table(made.path).to_pylist()
@@ -188,12 +207,12 @@ def test_a_dataset_in_english_is_read_by_the_grammar(ground: TextData, tmp_path:
     assert lines and all(parse(line.rpartition(" (")[0]) for line in lines)
 
 
-def test_no_days_to_learn_from_is_an_error(settings: Settings, ground: TextData) -> None:
+def test_no_days_to_learn_from_is_an_error(settings: Settings, data: TextData) -> None:
     class Nothing:
-        splits = ground.sequences.splits
+        splits = data.sequences.splits
 
         def targets(self, part: str) -> list[int]:
             return []
 
     with pytest.raises(TrainingError, match="no day of train"):
-        ground._replace(sequences=Nothing()).targets("train")  # type: ignore[arg-type]
+        data._replace(sequences=Nothing()).targets("train")  # type: ignore[arg-type]

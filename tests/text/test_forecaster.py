@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,62 +17,63 @@ from gdelphi.common.errors import ForecastError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.judge.compare import leaks
 from gdelphi.measures.profiles import Profiles, read_profiles
+from gdelphi.model.task import Loss
 from gdelphi.text.compact import read_day
 from gdelphi.text.corpus import Corpus
-from gdelphi.text.decoding import Writer
+from gdelphi.text.data import TextData
+from gdelphi.text.decoding import T5Decoder
 from gdelphi.text.forecaster import (
     TextForecaster,
     TextModel,
     faults,
     text_forecaster,
 )
-from gdelphi.text.forecaster_task import ForecastTask, TextData
-from gdelphi.text.generate import LONGEST, T5Author
+from gdelphi.text.forecaster_task import ForecasterTask
+from gdelphi.text.generate import LONGEST, TextGenerator
 from gdelphi.text.probabilities import (
-    Reader,
+    TextReader,
     classes,
     shares_of_text,
 )
 from gdelphi.text.t5 import embed_source, t5_of
-from gdelphi.text.train import TextTrained, train_task
+from gdelphi.text.train import TextTrained
 from helpers.measured_world import changed, day_at
-from helpers.text_world import Stop, Watcher, ground, settings, trained
+from helpers.text_world import Stop, Watcher, data, settings, train_here, trained
 from helpers.training_world import same_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-__all__ = ["ground", "settings", "trained"]
+__all__ = ["data", "settings", "trained"]
 
 ORIGIN = day_at(70)
 
 
 @pytest.fixture(scope="module")
-def forecaster(trained: TextTrained, ground: TextData) -> TextForecaster:
-    return text_forecaster(trained.folder, ground.pack, number=12)
+def forecaster(trained: TextTrained, data: TextData) -> TextForecaster:
+    return text_forecaster(trained.folder, data.pack, number=12)
 
 
 @pytest.fixture(scope="module")
-def history(settings: Settings, ground: TextData) -> Profiles:
-    streams, last = ground.pack.facts.streams, day_at(79)
+def history(settings: Settings, data: TextData) -> Profiles:
+    streams, last = data.pack.facts.streams, day_at(79)
     return read_profiles(settings, "root", streams, since=day_at(0), until=last)
 
 
-def author_of(forecaster: TextForecaster) -> tuple[T5ForConditionalGeneration, Corpus]:
-    author = forecaster.model.author
-    assert isinstance(author, T5Author)
-    return author.model, author.corpus
+def model_and_corpus(forecaster: TextForecaster) -> tuple[T5ForConditionalGeneration, Corpus]:
+    generator: TextGenerator = forecaster.model.generator
+    return generator.model, generator.corpus
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
 def test_the_writer_is_t5(forecaster: TextForecaster) -> None:
-    model, corpus = author_of(forecaster)
+    model, corpus = model_and_corpus(forecaster)
     plain = np.zeros((1, corpus.context), dtype=np.int64)
     states, mask = embed_source(model, corpus.source(np.array([1]), np.array([60]), plain))
     with torch.no_grad():
         encoded = model.encoder(inputs_embeds=states, attention_mask=mask)
-        memory = Writer(model).remember(encoded.last_hidden_state[0])
-        greedy = Writer(model).write(memory, np.full((1, 12), np.nan))
+        memory = T5Decoder(model).remember(encoded.last_hidden_state[0])
+        greedy = T5Decoder(model).write(memory, np.full((1, 12), np.nan))
         given = torch.from_numpy(np.concatenate([[[0]], greedy[:, :-1]], axis=1))
         logits = model(encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=given).logits
     wanted = logits.argmax(-1)[0].tolist()
@@ -80,16 +82,16 @@ def test_the_writer_is_t5(forecaster: TextForecaster) -> None:
 
 
 def test_words_are_drawn_by_their_probability(forecaster: TextForecaster) -> None:
-    model, corpus = author_of(forecaster)
+    model, corpus = model_and_corpus(forecaster)
     plain = np.zeros((1, corpus.context), dtype=np.int64)
     states, mask = embed_source(model, corpus.source(np.array([1]), np.array([60]), plain))
     with torch.no_grad():
         encoded = model.encoder(inputs_embeds=states, attention_mask=mask)
         start = torch.zeros(1, 1, dtype=torch.long)
         said = model(encoder_outputs=encoded, decoder_input_ids=start).logits[0, 0].softmax(-1)
-        memory = Writer(model).remember(encoded.last_hidden_state[0])
+        memory = T5Decoder(model).remember(encoded.last_hidden_state[0])
         even = (np.arange(4000)[:, None] + 0.5) / 4000
-        first = Writer(model).write(memory, even)[:, 0]
+        first = T5Decoder(model).write(memory, even)[:, 0]
     drawn = np.bincount(first, minlength=len(said)) / 4000
     np.testing.assert_allclose(drawn, said.numpy(), atol=1e-3)
 
@@ -104,14 +106,14 @@ def test_texts_that_have_ended_do_not_change_the_others(forecaster: TextForecast
 
 
 def test_guided_texts_have_no_faults_and_others_are_counted(
-    trained: TextTrained, ground: TextData, forecaster: TextForecaster
+    trained: TextTrained, data: TextData, forecaster: TextForecaster
 ) -> None:
     guided = forecaster.model.at(ORIGIN)
     assert faults(guided)[0] == 0
     for text in (text for said in guided for text in said.texts):
         codes = [phrase.code for phrase in text.phrases]
         assert len(set(codes)) == len(codes)  # no event is named twice
-    free = TextModel(trained.folder, ground.said, number=12, guided=False)
+    free = TextModel(trained.folder, data.descriptors, number=12, guided=False)
     missed, phrases = faults(free.at(ORIGIN))
     assert missed > 0 and phrases > 0  # a tiny model writes some nonsense
 
@@ -133,11 +135,11 @@ def test_it_does_not_look_ahead(forecaster: TextForecaster, history: Profiles) -
 
 
 def test_a_later_day_changes_nothing(
-    trained: TextTrained, ground: TextData, forecaster: TextForecaster
+    trained: TextTrained, data: TextData, forecaster: TextForecaster
 ) -> None:
     """Texts at an origin are the same where the pack ends with it."""
     before = forecaster.model.at(ORIGIN)
-    said = ground.said
+    said = data.descriptors
     places = said.places.copy()
     last = said.descriptor(71, 0).start
     places[last:] = places[last:][::-1]
@@ -158,7 +160,7 @@ def test_it_speaks_of_all_levels(
 
 
 def test_what_it_cannot_do_is_an_error(
-    forecaster: TextForecaster, history: Profiles, ground: TextData, trained: TextTrained,
+    forecaster: TextForecaster, history: Profiles, data: TextData, trained: TextTrained,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     with pytest.raises(ForecastError, match="tomorrow only"):
@@ -173,13 +175,13 @@ def test_what_it_cannot_do_is_an_error(
     said["origin"]["space"] = "other"
     (copied / "training.json").write_text(json.dumps(said))
     with pytest.raises(TrainingError, match="learned the descriptors of the space other"):
-        text_forecaster(copied, ground.pack)
+        text_forecaster(copied, data.pack)
     said["origin"]["kind"] = "namer"
     (copied / "training.json").write_text(json.dumps(said))
     with pytest.raises(TrainingError, match="holds a namer, not a forecaster"):
-        text_forecaster(copied, ground.pack)
-    with pytest.raises(TrainingError, match="no model of words"):
-        text_forecaster(tmp_path / "nowhere", ground.pack)
+        text_forecaster(copied, data.pack)
+    with pytest.raises(TrainingError, match="no text model"):
+        text_forecaster(tmp_path / "nowhere", data.pack)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -190,15 +192,15 @@ def test_classes_count_the_edges_that_are_exceeded() -> None:
 
 
 def test_named_events_occur_and_others_by_their_rate(
-    forecaster: TextForecaster, history: Profiles, ground: TextData
+    forecaster: TextForecaster, history: Profiles, data: TextData
 ) -> None:
     """What a text names occurred on every past day whose text named it; what it does not name
     occurred at the rate of such days."""
-    reader = Reader(forecaster.model.said)
+    reader = TextReader(forecaster.model.descriptors)
     rates = reader.rates(history, ORIGIN)
     assert (rates.occurs >= 0).all() and (rates.occurs <= 1).all()
     stream = 0
-    text = read_day(ground.said.text(60, stream), ground.said.homes[stream])
+    text = read_day(data.descriptors.text(60, stream), data.descriptors.homes[stream])
     shares = shares_of_text(text, "root")
     said, _ = reader.probabilities(rates, stream, [text], "root")
     named = shares > 0
@@ -219,32 +221,63 @@ def test_training_improves_and_leaves_what_the_convention_asks_for(trained: Text
 
 
 def test_a_run_that_was_killed_ends_like_one_that_was_not(
-    ground: TextData, trained: TextTrained, tmp_path: Path
+    data: TextData, trained: TextTrained, tmp_path: Path
 ) -> None:
-    task = ForecastTask(ground)
+    task = ForecasterTask(data)
     with pytest.raises(Stop):
-        train_task(task, tmp_path / "m", progress=Watcher(stop_at=33))
+        train_here(task, tmp_path / "m", progress=Watcher(stop_at=33))
     watcher = Watcher()
-    result = train_task(task, tmp_path / "m", progress=watcher)
-    assert result.began_at == 30 and watcher.steps[0] == 31
+    result = train_here(task, tmp_path / "m", progress=watcher)
+    assert result.began_at == 30 and watcher.statuses[0].step == 31
     assert same_run(tmp_path / "m", trained.folder)
-    again = train_task(task, tmp_path / "m", progress=watcher)
-    assert again.steps == trained.steps and watcher.steps[-1] == trained.steps
+    again = train_here(task, tmp_path / "m", progress=watcher)
+    assert again.steps == trained.steps and watcher.statuses[-1].step == trained.steps
 
 
 def test_a_folder_of_another_run_is_refused(
-    ground: TextData, trained: TextTrained, tmp_path: Path
+    data: TextData, trained: TextTrained, tmp_path: Path
 ) -> None:
     copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
-    other = ground._replace(settings=changed(ground.settings, "text", seed=1))
+    other = data._replace(settings=changed(data.settings, "text", seed=1))
     with pytest.raises(TrainingError, match=r"text.seed is 0 there and 1 now"):
-        train_task(ForecastTask(other), copied)
+        train_here(ForecasterTask(other), copied)
 
 
-def test_a_pretrained_t5_is_taken_up(ground: TextData, tmp_path: Path) -> None:
-    made = t5_of(ground.settings.text, 50)
+def test_a_model_of_an_older_format_is_to_be_trained_again(
+    data: TextData, trained: TextTrained, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
+    training = json.loads((copied / "training.json").read_text())
+    (copied / "training.json").write_text(json.dumps({**training, "format": 1}))
+    with pytest.raises(TrainingError, match=r"format 1.* train it again with `gdelphi text train"):
+        text_forecaster(copied, data.pack)
+
+
+def test_divergence_names_the_settings_of_text(
+    data: TextData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(self: ForecasterTask, model: Any, batch: Any) -> Loss:
+        loss = real(self, model, batch)
+        return loss._replace(total=loss.total * float("nan"))
+
+    real = ForecasterTask.loss
+    monkeypatch.setattr(ForecasterTask, "loss", spoilt)
+    with pytest.raises(TrainingError, match=r"at step 1 the loss is nan.*text.learning_rate"):
+        train_here(ForecasterTask(data), tmp_path / "m")
+
+
+def test_processes_share_a_batch(data: TextData) -> None:
+    task = ForecasterTask(data)
+    shares = [task.batch(3, process=rank, processes=2) for rank in range(2)]
+    assert [len(share.data.labels) for share in shares] == [2, 2]
+    assert shares[0].seed != shares[1].seed
+    assert len(task.batch(3, process=0, processes=1).data.labels) == 4
+
+
+def test_a_pretrained_t5_is_taken_up(data: TextData, tmp_path: Path) -> None:
+    made = t5_of(data.settings.text, 50)
     made.save_pretrained(tmp_path / "t5")
-    settings = ground.settings.text.model_copy(update={"pretrained": tmp_path / "t5"})
+    settings = data.settings.text.model_copy(update={"pretrained": tmp_path / "t5"})
     taken = t5_of(settings, 70)
     assert torch.equal(taken.shared.weight[:50], made.shared.weight)
     assert taken.shared.weight.shape[0] == 70
@@ -254,9 +287,9 @@ def test_a_pretrained_t5_is_taken_up(ground: TextData, tmp_path: Path) -> None:
 
 
 def test_texts_of_the_day_after_the_last_are_written(
-    forecaster: TextForecaster, ground: TextData
+    forecaster: TextForecaster, data: TextData
 ) -> None:
-    last = day_at(ground.pack.facts.days - 1)
+    last = day_at(data.pack.facts.days - 1)
     assert len(forecaster.model.at(last)) == 4
     with pytest.raises(ForecastError):
         forecaster.model.at(last + timedelta(days=1))

@@ -26,8 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # scientific libraries take a second to load, which most commands do not need
-    from gdelphi.model.train import Trained
-    from gdelphi.text.train import TextTrained
+    from gdelphi.model.loop import Trained
 
 PIPE_WIDTH = 160  # where there is no terminal to ask
 
@@ -139,7 +138,7 @@ def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) 
         wide.print(shown)
 
 
-def add_training_steps(rows: Table, result: "Trained | TextTrained") -> None:
+def add_training_steps(rows: Table, result: "Trained") -> None:
     """Add how many steps a training took, and which it keeps."""
     why = "all steps done" if result.stopped == "steps" else "no improvement any more"
     before = f", of which {result.began_at:,} were done before" if result.began_at else ""

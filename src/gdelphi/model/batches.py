@@ -1,4 +1,4 @@
-"""Batches: what the model is given, gathered from a pack and its outlook.
+"""Batches: what the model is given, gathered from the arrays of a pack.
 
 A batch is some streams with the days that end on some day each: clouds of the last T days, and a
 memory of all days that any of them may look back on. Days before the first are there and missing.
@@ -13,21 +13,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdelphi.common.types import FloatArray, IntArray
-from gdelphi.measures.pack import BLOCKS
+from gdelphi.common.types import IntArray
 from gdelphi.measures.pack_arrays import PackArrays
-from gdelphi.measures.space import Space
+from gdelphi.measures.space import BLOCKS, Space
 from gdelphi.model.network import Context, MeasureConfig
 
 
 class Batch(NamedTuple):
-    """Sequences and what came after each of their days."""
+    """Sequences, and the outcomes on the day after each of their days."""
 
     past: Context
-    came: Tensor
+    outcomes: Tensor
     """[B, T, target, codes], 1 or 0; NaN where undefined or unknown"""
     rows: Tensor
-    """how many came, [B, T, codes]; NaN where unknown"""
+    """rows by code on the day after, [B, T, codes]; NaN where unknown"""
     streams: IntArray
     """[B]"""
     ends: IntArray
@@ -39,21 +38,20 @@ class BatchMaker:
 
     def __init__(
         self,
-        outlook: PackArrays,
+        arrays: PackArrays,
         space: Space,
         config: MeasureConfig,
         *,
         points: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.outlook, self.pack = outlook, outlook.pack
+        self.arrays, self.pack = arrays, arrays.pack
         self.days, self.memory_days = config.context_days, config.memory_days
         self.most = points
         self.device = torch.device(device)
-        names = BLOCKS[self.pack.facts.layout]
         self._blocks = [
             torch.from_numpy(np.float32(share**0.5) * np.asarray(self.pack.tables[name]))
-            for name, share in zip(names, space.shares, strict=True)
+            for name, share in zip(BLOCKS, space.shares, strict=True)
         ]
 
     def make(
@@ -76,25 +74,29 @@ class BatchMaker:
             weights = np.zeros(shape, np.float32)
         memory = _Window(streams, window)
         origins = _Window(streams, window[:, -self.days :])
-        look = self.outlook
-        present = look.present[memory.days] & memory.inside
-        came = self._came(origins)
+        arrays = self.arrays
+        present = arrays.present[memory.days] & memory.inside
         past = Context(
             points=self._place(slots),
             weights=self._tensor(weights),
-            features=self._tensor(memory.of(look.features)),
-            counts=self._tensor(memory.of(look.relative)),
-            weekday=torch.from_numpy((look.weekday[0] + window) % 7).to(self.device),
+            features=self._tensor(memory.of(arrays.features)),
+            counts=self._tensor(memory.of(arrays.relative)),
+            weekday=torch.from_numpy((arrays.weekday[0] + window) % 7).to(self.device),
             present=torch.from_numpy(present).to(self.device),
-            occurs=self._tensor(memory.of(look.occurs)),
-            headline=self._tensor(memory.of(look.headline)),
-            shares=self._tensor(memory.of(look.shares)),
-            thresholds=self._tensor(origins.of(look.thresholds)),
-            pooled=self._tensor(look.pooled[:, origins.days].transpose(1, 2, 0, 3)),
-            usual=self._tensor(look.usual[streams[:, None], origins.days]),
+            occurs=self._tensor(memory.of(arrays.occurs)),
+            headline=self._tensor(memory.of(arrays.headline)),
+            shares=self._tensor(memory.of(arrays.shares)),
+            thresholds=self._tensor(origins.of(arrays.thresholds)),
+            pooled=self._tensor(arrays.pooled[:, origins.days].transpose(1, 2, 0, 3)),
+            usual=self._tensor(arrays.usual[streams[:, None], origins.days]),
         )
-        rows = self._rows(origins, came)
-        return Batch(past, self._tensor(came), self._tensor(rows), streams, ends)
+        # What the day after each origin brought; nothing is known of days before the first.
+        outcomes = arrays.outcomes[:, origins.streams, origins.days].transpose(1, 2, 0, 3)
+        outcomes = np.where(origins.inside[:, :, None, None], outcomes, np.nan)
+        after = np.minimum(origins.days + 1, self.pack.facts.days - 1)
+        rows = self.pack.counts[origins.streams, after]
+        rows = np.where(np.isnan(outcomes[:, :, 0]), np.nan, rows)
+        return Batch(past, self._tensor(outcomes), self._tensor(rows), streams, ends)
 
     def clouds_on(self, day: int) -> tuple[Tensor, Tensor]:
         """The clouds of all streams on a day: points [stream, n, dimension] and weights."""
@@ -105,30 +107,19 @@ class BatchMaker:
     def _tensor(self, values: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(self.device)
 
-    def _came(self, origins: "_Window") -> FloatArray:
-        """What came on the day after each origin, [B, T, target, codes]; NaN where unknown."""
-        found = self.outlook.came[:, origins.streams, origins.days].transpose(1, 2, 0, 3)
-        return np.where(origins.inside[:, :, None, None], found, np.nan)
-
-    def _rows(self, origins: "_Window", came: FloatArray) -> FloatArray:
-        """Rows by code on the day after each origin, known where it is known what occurred."""
-        after = np.minimum(origins.days + 1, self.pack.facts.days - 1)
-        rows = self.pack.counts[origins.streams, after]
-        return np.where(np.isnan(came[:, :, 0]), np.nan, rows)
-
     def _clouds(
         self, streams: IntArray, window: IntArray, random: np.random.Generator | None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Positions in the tables [B, T, n, blocks] and weights [B, T, n]."""
-        found = [
+        clouds = [
             self._cloud(int(stream), int(day), random)
             for stream, days in zip(streams, window, strict=True)
             for day in days
         ]
-        size = max((len(weights) for _, weights in found), default=0) or 1
-        slots = np.zeros((len(found), size, len(self._blocks)), dtype=np.int64)
-        masses = np.zeros((len(found), size), dtype=np.float32)
-        for row, (places, weights) in enumerate(found):
+        size = max((len(weights) for _, weights in clouds), default=0) or 1
+        slots = np.zeros((len(clouds), size, len(self._blocks)), dtype=np.int64)
+        masses = np.zeros((len(clouds), size), dtype=np.float32)
+        for row, (places, weights) in enumerate(clouds):
             slots[row, : len(weights)] = places
             masses[row, : len(weights)] = weights
         return slots.reshape(*window.shape, size, -1), masses.reshape(*window.shape, size)

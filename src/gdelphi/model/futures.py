@@ -27,7 +27,7 @@ from gdelphi.model.network import (
     MeasureModel,
     ModelOutput,
 )
-from gdelphi.ot import Measures
+from gdelphi.ot.geometry import Measures
 
 RECENT: Final = 7
 """days that spare atoms come from"""
@@ -111,10 +111,12 @@ class Drawing(NamedTuple):
     number: int
     """K"""
     slots: int
-    spares: bool = True
+    """atoms of a future, at most"""
+    spare_atoms: bool = True
+    """offer atoms of the last days as well"""
 
 
-class Dice(NamedTuple):
+class RandomNumbers(NamedTuple):
     """Random numbers for G origins with K futures each."""
 
     days: Tensor
@@ -125,21 +127,22 @@ class Dice(NamedTuple):
     """exponential, [G, K, RECENT * MOST_ATOMS]"""
 
 
-def thrown(groups: int, number: int, variants: int, device: torch.device) -> Dice:
-    """Dice for training, from torch's random numbers; random descriptors are training data."""
-    dice = Dice(
+def training_random_numbers(
+    groups: int, number: int, variants: int, device: torch.device
+) -> RandomNumbers:
+    """For training, from torch's generator; random descriptors are training data."""
+    numbers = RandomNumbers(
         torch.rand(groups, number, dtype=torch.float64),
         torch.randint(variants + 1, (groups, number)),
         torch.empty(groups, number, RECENT * MOST_ATOMS).exponential_(),
     )
-    return Dice(*(each.to(device) for each in dice))
+    return RandomNumbers(*(values.to(device) for values in numbers))
 
 
-def dice_for(
+def random_numbers_for(
     keys: Sequence[tuple[str, date]], number: int, seed: int, device: torch.device, step: int = 1
-) -> Dice:
-    """Dice for use: a function of stream, origin, seed and step of a roll-out, whatever else is
-    asked for."""
+) -> RandomNumbers:
+    """For use: a function of stream, origin, seed and step of a roll-out alone."""
     days, clocks = [], []
     for stream, day in keys:
         further = (step,) if step > 1 else ()
@@ -149,8 +152,8 @@ def dice_for(
         clocks.append(random.exponential(size=(number, RECENT * MOST_ATOMS)).astype(np.float32))
     uniform = torch.from_numpy(np.array(days)).view(-1, number)
     ringing = torch.from_numpy(np.array(clocks)).view(-1, number, RECENT * MOST_ATOMS)
-    dice = Dice(uniform, torch.zeros(uniform.shape, dtype=torch.int64), ringing)
-    return Dice(*(each.to(device) for each in dice))
+    variants = torch.zeros(uniform.shape, dtype=torch.int64)
+    return RandomNumbers(*(each.to(device) for each in (uniform, variants, ringing)))
 
 
 def draw(
@@ -158,7 +161,7 @@ def draw(
     origins: Origins,
     probabilities: Tensor,
     drawing: Drawing,
-    dice: Dice,
+    random_numbers: RandomNumbers,
     *,
     source: Tensor | None = None,
 ) -> DrawnFutures:
@@ -167,18 +170,21 @@ def draw(
 
     No row may be all 0.
     """
-    ladder = probabilities.detach().double().cumsum(dim=1)
-    chosen = torch.searchsorted(ladder, dice.days * ladder[:, -1:], right=True)
+    # The inverse of the cumulated probabilities at uniform numbers.
+    cumulated = probabilities.detach().double().cumsum(dim=1)
+    chosen = torch.searchsorted(cumulated, random_numbers.days * cumulated[:, -1:], right=True)
     chosen = chosen.clamp(max=probabilities.shape[1] - 1)
-    there = probabilities.gather(1, chosen)
-    slopes = there / there.detach()
+    # p_k / stop(p_k) is 1, and its gradient is that of ln p_k (the score function); normalised over
+    # the K draws, the others are its baseline.
+    drawn_probabilities = probabilities.gather(1, chosen)
+    slopes = drawn_probabilities / drawn_probabilities.detach()
     chances = slopes / slopes.sum(dim=1, keepdim=True)
     days = origins.position[:, None] - (probabilities.shape[1] - 1) + chosen
     if source is not None:
         days = source.gather(1, chosen)
-    own = table.rows(origins.stream[:, None].expand_as(days), days, dice.variants)
-    rows, weights, spare = _with_spares(table, origins, days, own, drawing, dice.clocks)
-    rows, weights, spare = (each.flatten(0, 1) for each in (rows, weights, spare))
+    own = table.rows(origins.stream[:, None].expand_as(days), days, random_numbers.variants)
+    rows, weights, spare = _with_spares(table, origins, days, own, drawing, random_numbers.clocks)
+    rows, weights, spare = (values.flatten(0, 1) for values in (rows, weights, spare))
     points = table.points[rows] * (weights > 0)[..., None]
     return DrawnFutures(days, chances, points, weights, spare, rows)
 
@@ -198,8 +204,9 @@ def _with_spares(
     pool = table.rows(origins.stream[:, None].expand_as(recent), recent)
     there, masses = (each.flatten(1, 2)[:, None].expand(-1, number, -1) for each in pool)
     other = (recent[:, None] != days[..., None]).repeat_interleave(MOST_ATOMS, dim=2)
-    masses = masses / RECENT * drawing.spares * other
-    # Exponential clocks: the first to ring are a draw by weight without replacement.
+    masses = masses / RECENT * drawing.spare_atoms * other
+    # Exponential clocks (Efraimidis and Spirakis): atom i rings at e_i / m_i with e_i ~ Exp(1) and
+    # mass m_i; the first to ring are a draw by mass without replacement. Mass 0 never rings.
     order = (clocks / masses).argsort(dim=2)[..., : drawing.slots]
     rows = torch.cat([own[0], there.gather(2, order)], dim=2)
     weights = torch.cat([own[1], masses.gather(2, order)], dim=2)
@@ -214,31 +221,18 @@ def origins_of(streams: Tensor, ends: Tensor, days: int, row: Tensor, day: Tenso
     return Origins(row, day, streams[row], ends[row] - (days - 1) + day)
 
 
-def probabilities_at(said: ModelOutput, past: Context, origins: Origins) -> Tensor:
+def probabilities_at(output: ModelOutput, past: Context, origins: Origins) -> Tensor:
     """Over the days up to each origin, the last being its own, [G, memory]; 0 outside."""
-    length = said.day_probabilities.shape[2]
+    length = output.day_probabilities.shape[2]
     after = past.days - 1 - origins.day
     place = torch.arange(length, device=after.device) - after[:, None]
-    found = said.day_probabilities[origins.row, origins.day]
-    moved = found.gather(1, place.clamp(min=0))
+    probabilities = output.day_probabilities[origins.row, origins.day]
+    # The memory ends with the batch's last day, `after` days behind the origin: move it there.
+    moved = probabilities.gather(1, place.clamp(min=0))
     return moved * (place >= 0)
 
 
-def transported(
-    model: MeasureModel, said: ModelOutput, origins: Origins, drawn: DrawnFutures
-) -> Futures:
-    """Drawn days, moved on."""
-    futures: Futures = model.transport(
-        drawn.points,
-        drawn.weights,
-        drawn.spare,
-        said.tokens[origins.row, origins.day],
-        said.states[origins.row, origins.day],
-    )
-    return futures
-
-
-class Imagined(NamedTuple):
+class GeneratedFutures(NamedTuple):
     """Futures of some origins, and what they say."""
 
     drawn: DrawnFutures
@@ -247,30 +241,32 @@ class Imagined(NamedTuple):
     """of the reading *atoms*, [G, target, codes]; NaN where undefined"""
 
 
-def imagine(
-    model: MeasureModel, past: Context, said: ModelOutput, origins: Origins, drawn: DrawnFutures
-) -> Imagined:
+def generate_futures(
+    model: MeasureModel, past: Context, output: ModelOutput, origins: Origins, drawn: DrawnFutures
+) -> GeneratedFutures:
     """Move drawn days on, and read them."""
-    futures = transported(model, said, origins, drawn)
     at = (origins.row, origins.day)
+    futures: Futures = model.transport(
+        drawn.points, drawn.weights, drawn.spare, output.tokens[at], output.states[at]
+    )
     logits = model.atom_reading(futures, drawn.chances, past.thresholds[at], past.pooled[at])
-    return Imagined(drawn, futures, logits)
+    return GeneratedFutures(drawn, futures, logits)
 
 
-def imagine_at(
+def sample_futures(
     model: MeasureModel,
     past: Context,
-    said: ModelOutput,
+    output: ModelOutput,
     origins: Origins,
     table: AtomTable,
     drawing: Drawing,
     *,
     seed: int,
-) -> Imagined:
+) -> GeneratedFutures:
     """Futures of origins for use. An origin without any past day draws days that have no atoms."""
-    probabilities = probabilities_at(said, past, origins)
+    probabilities = probabilities_at(output, past, origins)
     nothing = probabilities.sum(dim=1) == 0
     probabilities = probabilities.masked_fill(nothing[:, None], 1.0)
-    dice = dice_for(table.keys(origins), drawing.number, seed, table.device)
-    drawn = draw(table, origins, probabilities, drawing, dice)
-    return imagine(model, past, said, origins, drawn)
+    random_numbers = random_numbers_for(table.keys(origins), drawing.number, seed, table.device)
+    drawn = draw(table, origins, probabilities, drawing, random_numbers)
+    return generate_futures(model, past, output, origins, drawn)

@@ -4,8 +4,8 @@
     *atoms*: a proper score of exactly what the report shows.
 (b) The log likelihood of the number of rows under a negative binomial: what the direct reading is
     shown, and far more telling than whether there was one.
-(c) The energy score of futures against the day that came, with the root of Sinkhorn's divergence
-    as distance, E D(F, Y) - 1/2 E D(F, F').
+(c) The energy score of futures F against the day Y that came, E D(F, Y) - 1/2 E D(F, F'), with the
+    root of Sinkhorn's divergence as distance D.
 
 (a) for atoms and (c) are taken at a few days of each sequence, from a few drawn days each. Pairs
 F, F' are neighbours in the order of drawing, which is independent draws: K pairs in place of K^2.
@@ -26,10 +26,10 @@ from gdelphi.model.futures import (
     Drawing,
     Origins,
     draw,
-    imagine,
+    generate_futures,
     origins_of,
     probabilities_at,
-    thrown,
+    training_random_numbers,
 )
 from gdelphi.model.network import (
     EMPTY,
@@ -38,13 +38,14 @@ from gdelphi.model.network import (
     ModelOutput,
     exists,
 )
-from gdelphi.ot import (
-    Measures,
+from gdelphi.model.task import Loss
+from gdelphi.ot.energy import root_divergence
+from gdelphi.ot.entropic import (
     SinkhornSettings,
-    root_divergence,
     self_transport,
     sinkhorn,
 )
+from gdelphi.ot.geometry import Measures
 
 
 class LossWeights(NamedTuple):
@@ -66,19 +67,13 @@ class FutureSettings(NamedTuple):
     """days of a sequence that futures are drawn for"""
     number: int = 32
     """futures of each"""
-    spares: bool = True
-    reach: bool = False
+    spare_atoms: bool = True
+    """offer futures atoms of the stream's last days as well"""
+    teach_all: bool = False
     """let the losses of futures teach encoder, decoder and day attention too"""
     root: bool = True
     """the root of Sinkhorn's divergence, and not the divergence itself"""
     sinkhorn: SinkhornSettings = SinkhornSettings()
-
-
-class Loss(NamedTuple):
-    """A loss, and its parts for whoever watches."""
-
-    total: Tensor
-    parts: dict[str, Tensor]
 
 
 def training_loss(
@@ -91,36 +86,44 @@ def training_loss(
 ) -> Loss:
     """The loss of a batch; futures are drawn from `table` if they count."""
     chosen = weights or LossWeights()
-    said: ModelOutput = model(batch.past)
-    came = batch.came[:, chosen.burn_in :]
+    output: ModelOutput = model(batch.past)
+    outcomes = batch.outcomes[:, chosen.burn_in :]
     rows = batch.rows[:, chosen.burn_in :]
     parts = {
-        "profiles": log_loss(said.profiles[:, chosen.burn_in :], came),
-        "direct": log_loss(said.direct[:, chosen.burn_in :], came),
-        "rows": rows_loss(said.log_rate[:, chosen.burn_in :], said.dispersion, rows),
+        "profiles": log_loss(output.profiles[:, chosen.burn_in :], outcomes),
+        "direct": log_loss(output.direct[:, chosen.burn_in :], outcomes),
+        "rows": rows_loss(output.log_rate[:, chosen.burn_in :], output.dispersion, rows),
     }
     if table is not None and (chosen.atoms or chosen.energy):
-        drawn = futures or FutureSettings()
-        origins = _some_origins(batch, drawn.origins, chosen.burn_in)
-        parts |= _futures_loss(model, batch, said, origins, table, drawn, energy=chosen.energy > 0)
+        settings = futures or FutureSettings()
+        origins = _some_origins(batch, settings.origins, chosen.burn_in)
+        parts |= _futures_loss(
+            model, batch, output, origins, table, settings, energy=chosen.energy > 0
+        )
     scaled = [getattr(chosen, name) * value for name, value in parts.items()]
     total = torch.stack(scaled).sum()
     return Loss(total, {name: value.detach() for name, value in parts.items()})
 
 
-def log_loss(logits: Tensor, came: Tensor) -> Tensor:
-    """Mean negative log probability of what came, over the cells where both are defined."""
-    known = ~(came.isnan() | logits.isnan())
+def log_loss(logits: Tensor, outcomes: Tensor) -> Tensor:
+    """Mean negative log probability of the outcomes, over the cells where both are defined."""
+    known = ~(outcomes.isnan() | logits.isnan())
     if not known.any():
         return torch.where(known, logits, 0.0).sum() * 0
-    return F.binary_cross_entropy_with_logits(logits[known], came[known])
+    return F.binary_cross_entropy_with_logits(logits[known], outcomes[known])
 
 
 def rows_loss(log_rate: Tensor, dispersion: Tensor, rows: Tensor) -> Tensor:
-    """Mean negative log likelihood of row counts, negative binomial with mean exp(log_rate)."""
+    """Mean negative log likelihood of row counts n, negative binomial with mean mu = exp(log_rate)
+    and dispersion k (variance mu + mu^2 / k):
+
+        ln P(n) = ln G(n + k) - ln G(k) - ln n! + k ln(k / (k + mu)) + n ln(mu / (k + mu))
+
+    with G the gamma function; ln(k + mu) is taken from logarithms, so that no rate overflows.
+    """
     known = ~rows.isnan()
     number, log_k = torch.where(known, rows, 0.0), dispersion.log()
-    log_sum = torch.logaddexp(log_rate, log_k)
+    log_sum = torch.logaddexp(log_rate, log_k)  # ln(k + mu)
     likelihood = (
         torch.lgamma(number + dispersion)
         - torch.lgamma(dispersion)
@@ -136,8 +139,8 @@ def rows_loss(log_rate: Tensor, dispersion: Tensor, rows: Tensor) -> Tensor:
 
 def _some_origins(batch: Batch, number: int, burn_in: int) -> Origins:
     """Random days of each sequence, from `burn_in` on."""
-    rows, days = batch.came.shape[:2]
-    device = batch.came.device
+    rows, days = batch.outcomes.shape[:2]
+    device = batch.outcomes.device
     row = torch.arange(rows, device=device).repeat_interleave(number)
     day = torch.randint(burn_in, days, (len(row),)).to(device)
     streams = torch.from_numpy(batch.streams).to(device)
@@ -147,34 +150,34 @@ def _some_origins(batch: Batch, number: int, burn_in: int) -> Origins:
 def _futures_loss(
     model: MeasureModel,
     batch: Batch,
-    said: ModelOutput,
+    output: ModelOutput,
     origins: Origins,
     table: AtomTable,
     settings: FutureSettings,
     *,
     energy: bool,
 ) -> dict[str, Tensor]:
-    if not settings.reach:
-        said = ModelOutput(*(each.detach() for each in said))
-    probabilities = probabilities_at(said, batch.past, origins)
-    known = (probabilities.detach().sum(dim=1) > 0) & ~batch.came[
-        origins.row, origins.day, 0, 0
-    ].isnan()
-    origins = Origins(*(each[known] for each in origins))
+    if not settings.teach_all:
+        output = ModelOutput(*(each.detach() for each in output))
+    probabilities = probabilities_at(output, batch.past, origins)
+    unknown = batch.outcomes[origins.row, origins.day, 0, 0].isnan()
+    known = (probabilities.detach().sum(dim=1) > 0) & ~unknown
+    origins = Origins(*(values[known] for values in origins))
     if not len(origins.row):
         # Other processes may have some: the gradients of all must have the same parts.
         taught = (*model.transport.parameters(), *model.atom_reading.parameters())
         nothing = torch.stack([each.sum() for each in taught]).sum() * 0
         return {"atoms": nothing, **({"energy": nothing} if energy else {})}
-    slots = model.config.slots
-    drawing = Drawing(settings.number, slots, settings.spares)
-    dice = thrown(len(origins.row), settings.number, table.variants, table.device)
-    drawn = draw(table, origins, probabilities[known], drawing, dice)
-    found = imagine(model, batch.past, said, origins, drawn)
-    parts = {"atoms": log_loss(found.logits, batch.came[origins.row, origins.day])}
+    drawing = Drawing(settings.number, model.config.slots, settings.spare_atoms)
+    numbers = training_random_numbers(
+        len(origins.row), settings.number, table.variants, table.device
+    )
+    drawn = draw(table, origins, probabilities[known], drawing, numbers)
+    generated = generate_futures(model, batch.past, output, origins, drawn)
+    parts = {"atoms": log_loss(generated.logits, batch.outcomes[origins.row, origins.day])}
     if energy:
         outcome = table.gather(origins.stream, origins.position + 1)
-        parts["energy"] = energy_loss(found.futures, drawn.chances, outcome, settings)
+        parts["energy"] = energy_loss(generated.futures, drawn.chances, outcome, settings)
     return parts
 
 
@@ -192,17 +195,25 @@ def energy_loss(
         return chances.sum() * 0
     group = rows // number
     sampled = Measures(futures.points[rows].float(), futures.weights[rows].float())
-    came = Measures(outcome.points[group], outcome.weights[group])
-    own, target = (self_transport(each, settings.sinkhorn).value for each in (sampled, came))
-    to_outcome = sinkhorn(sampled, came, settings.sinkhorn).value - own / 2 - target / 2
+    observed = Measures(outcome.points[group], outcome.weights[group])
+    # 1. Sinkhorn's divergence of each future F to its outcome Y:
+    #    S(F, Y) = OT(F, Y) - OT(F, F) / 2 - OT(Y, Y) / 2.
+    own, target = (
+        self_transport(measures, settings.sinkhorn).value for measures in (sampled, observed)
+    )
+    to_outcome = sinkhorn(sampled, observed, settings.sinkhorn).value - own / 2 - target / 2
+    # 2. The same between each future and the one drawn before it: independent pairs F, F'.
     one, two = _neighbours(alive)
     between = own[:0]
     if len(one):
         first, second = (Measures(*(value[at] for value in sampled)) for at in (one, two))
         cross = sinkhorn(first, second, settings.sinkhorn).value
         between = cross - own[one] / 2 - own[two] / 2
+    # 3. D = sqrt(S): S grows like a squared distance, and the energy score asks for a distance.
     if settings.root:
         to_outcome, between = root_divergence(to_outcome), root_divergence(between)
+    # 4. E D(F, Y) - E D(F, F') / 2 over the futures of each origin, weighted by their chances,
+    #    which are 1 / K in value and carry the gradient of the drawing.
     shares = chances.flatten()[rows] * number
     near = _mean_by(group, shares * to_outcome, groups)
     spread = _mean_by(group[one], shares[one] * shares[two] * between, groups)

@@ -1,26 +1,23 @@
-"""Descent: what trainings have in common, whatever it is that they train.
+"""What every training step uses: learning rate, AdamW, EMA of the weights, and their tensors.
 
-The learning rate, the optimizer, the running mean of weights, and what of the optimizer goes into a
-state. Parameters that are not trained (the weights of a pretrained model beside the few that are
-added to it) take no part in any of this.
+The EMA (exponential moving average) of the weights is what is evaluated and kept: it is steadier
+than the weights of any single step.
 """
 
 import math
-from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from gdelphi.model.checkpoint import Tensors
-
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+Tensors = dict[str, Tensor]
+MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter
 Model = TypeVar("Model", bound=nn.Module)
 
 
 class OptimizerSettings(Protocol):
-    """Settings of a descent."""
+    """Settings of AdamW and of its learning rate."""
 
     @property
     def steps(self) -> int: ...
@@ -33,65 +30,70 @@ class OptimizerSettings(Protocol):
 
 
 def learning_rate(settings: OptimizerSettings, step: int) -> float:
-    """Rises in a line, falls like a cosine; steps are counted from 1."""
+    """Linear warm-up, then a cosine down to 0; steps are counted from 1."""
     rise = min(1.0, step / (settings.warm_up + 1))
     done = max(step - 1 - settings.warm_up, 0) / max(settings.steps - settings.warm_up, 1)
     return settings.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
-def trained_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Those that are trained, each once, with their names."""
-    return ((name, each) for name, each in model.named_parameters() if each.requires_grad)
-
-
 def optimizer_for(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
     """AdamW; matrices decay, norms and biases do not."""
-    given = [each for _, each in trained_parameters(model)]
+    parameters = list(model.parameters())
     groups = [
-        {"params": [each for each in given if each.ndim > 1],
+        {"params": [each for each in parameters if each.ndim > 1],
          "weight_decay": settings.weight_decay},
-        {"params": [each for each in given if each.ndim <= 1], "weight_decay": 0.0},
+        {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0},
     ]  # fmt: skip
     return torch.optim.AdamW(groups, lr=settings.learning_rate)
 
 
 def ema_copy(model: Model) -> Model:
-    """Where the running mean of a model's weights begins; what is not trained is shared."""
-    shared: dict[int, Any] = {
-        id(each): each for each in model.parameters() if not each.requires_grad
-    }
-    return deepcopy(model, shared).eval()
+    """The model that the EMA of weights begins as."""
+    return deepcopy(model).eval()
 
 
 @torch.no_grad()
-def update_ema(mean: nn.Module, model: nn.Module, *, ema: float, step: int) -> None:
-    """Move the mean of weights on by a step."""
-    keep = min(ema, (1 + step) / (10 + step))  # soon forgets where it began
-    pairs = zip(trained_parameters(mean), trained_parameters(model), strict=True)
-    for (_, old), (_, now) in pairs:
-        old.lerp_(now, 1 - keep)
+def update_ema(ema: nn.Module, model: nn.Module, *, decay: float, step: int) -> None:
+    """ema <- d ema + (1 - d) weights, with d = min(decay, (1 + step) / (10 + step)): the first
+    steps are averaged over few, so that the untrained weights are soon forgotten."""
+    kept = min(decay, (1 + step) / (10 + step))
+    for average, now in zip(ema.parameters(), model.parameters(), strict=True):
+        average.lerp_(now, 1 - kept)
+
+
+def weights_of(model: nn.Module) -> Tensors:
+    """Parameters, those that are used in several places once, and the buffers that are saved."""
+    parameters: Tensors = dict(model.named_parameters())
+    buffers = {name for name, _ in model.named_buffers()}
+    parameters |= {name: each for name, each in model.state_dict().items() if name in buffers}
+    return {name: each.detach() for name, each in parameters.items()}
+
+
+@torch.no_grad()
+def set_weights(model: nn.Module, weights: Tensors) -> None:
+    """Overwrite a model's weights; ValueError if the names are not those of `weights_of`."""
+    own = weights_of(model)
+    if own.keys() != weights.keys():
+        raise ValueError(f"its parameters are others: {sorted(own.keys() ^ weights.keys())[:3]}")
+    for name, each in own.items():
+        each.copy_(weights[name])
 
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
     """What the optimizer remembers of each parameter."""
     return {
         f"{key}.{name}": value
-        for name, parameter in trained_parameters(model)
+        for name, parameter in model.named_parameters()
         for key, value in optimizer.state.get(parameter, {}).items()
     }
 
 
-def take_moments(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
+def set_moments(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
     """Give the optimizer back what it remembered; the count of steps stays on the CPU."""
-    for name, parameter in trained_parameters(model):
-        found = {key: tensors[f"{key}.{name}"] for key in MOMENTS if f"{key}.{name}" in tensors}
-        if found:
+    for name, parameter in model.named_parameters():
+        moments = {key: tensors[f"{key}.{name}"] for key in MOMENTS if f"{key}.{name}" in tensors}
+        if moments:
             optimizer.state[parameter] = {
                 key: value if key == "step" else value.to(parameter.device)
-                for key, value in found.items()
+                for key, value in moments.items()
             }
-
-
-def own_random_numbers(device: torch.device) -> Any:
-    """The caller's random numbers go on afterwards as if nothing had been."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])

@@ -20,10 +20,10 @@ from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.model.batches import Batch
 from gdelphi.model.futures import (
     AtomTable,
-    Dice,
     Drawing,
     DrawnFutures,
     Origins,
+    RandomNumbers,
     draw,
 )
 from gdelphi.model.network import (
@@ -35,7 +35,7 @@ from gdelphi.model.network import (
 )
 
 
-class Rolled(NamedTuple):
+class RolloutDay(NamedTuple):
     """One day of a roll-out, for one stream."""
 
     day_probabilities: Tensor
@@ -49,13 +49,13 @@ class Rolled(NamedTuple):
     futures: Futures
 
 
-class Rolling:
-    """K paths of one stream."""
+class Rollout:
+    """K paths of one stream, moved on day by day."""
 
     def __init__(
         self,
         model: MeasureModel,
-        outlook: PackArrays,
+        arrays: PackArrays,
         table: AtomTable,
         batch: Batch,
         drawing: Drawing,
@@ -63,85 +63,80 @@ class Rolling:
         clouds: Tensor,
     ) -> None:
         """From a batch of one sequence and its encoded clouds, [1, T, q, width]."""
-        self.model, self.outlook, self.table = model, outlook, table
+        self.model, self.arrays, self.table = model, arrays, table
         self.number = drawing.number
         self.drawing = drawing._replace(number=1)
         self.stream, self.end = int(batch.streams[0]), int(batch.ends[0])
-        self.past = self._repeated(batch.past)
+        last = batch.past.last()
+        at_origin = {
+            name: getattr(last, name).expand(-1, batch.past.days, *getattr(last, name).shape[2:])
+            for name in ("thresholds", "pooled", "usual")
+        }
+        whole = batch.past._replace(**at_origin)
+        self.past = Context(*(values.expand(self.number, *values.shape[1:]) for values in whole))
         self.clouds = clouds.expand(self.number, -1, -1, -1)
         length = batch.past.present.shape[1]
         first = self.end - (length - 1)
         self.source = torch.arange(first, self.end + 1, device=table.device).expand(self.number, -1)
 
-    def _repeated(self, past: Context) -> Context:
-        """One sequence as K."""
-        days = past.days
-        last = past.last()
-        at_origin = {
-            name: getattr(last, name).expand(-1, days, *getattr(last, name).shape[2:])
-            for name in ("thresholds", "pooled", "usual")
-        }
-        whole = past._replace(**at_origin)
-        return Context(*(each.expand(self.number, *each.shape[1:]) for each in whole))
-
-    def step(self, dice: Dice) -> Rolled:
-        """The next day of all paths, from dice for one origin with K futures."""
-        said: ModelOutput = self.model(self.past, last=True, clouds=self.clouds)
-        probabilities = said.day_probabilities[:, 0]
+    def step(self, random_numbers: RandomNumbers) -> RolloutDay:
+        """The next day of all paths, from random numbers for one origin with K futures."""
+        output: ModelOutput = self.model(self.past, last=True, clouds=self.clouds)
+        probabilities = output.day_probabilities[:, 0]
         nothing = probabilities.sum(dim=1) == 0
-        each = Dice(*(value.transpose(0, 1) for value in dice))
+        # Each path is an origin of its own that draws one day: K origins with one future each.
+        rows = torch.arange(self.number, device=self.table.device)
+        origins = Origins(
+            row=rows,
+            day=torch.zeros_like(rows),
+            stream=torch.full_like(rows, self.stream),
+            position=torch.full_like(rows, self.end),
+        )
         drawn = draw(
             self.table,
-            self._origins(),
+            origins,
             probabilities.masked_fill(nothing[:, None], 1.0),
             self.drawing,
-            each,
+            RandomNumbers(*(values.transpose(0, 1) for values in random_numbers)),
             source=self.source,
         )
         futures: Futures = self.model.transport(
-            drawn.points, drawn.weights, drawn.spare, said.tokens[:, 0], said.states[:, 0]
+            drawn.points, drawn.weights, drawn.spare, output.tokens[:, 0], output.states[:, 0]
         )
-        rolled = self._rolled(said, drawn, futures)
+        day = self._readings(output, drawn, futures)
         self._append(drawn.days[:, 0], futures)
-        return rolled
+        return day
 
-    def _origins(self) -> Origins:
-        rows = torch.arange(self.number, device=self.table.device)
-        return Origins(
-            rows,
-            torch.zeros_like(rows),
-            torch.full_like(rows, self.stream),
-            torch.full_like(rows, self.end),
-        )
-
-    def _rolled(self, said: ModelOutput, drawn: DrawnFutures, futures: Futures) -> Rolled:
+    def _readings(self, output: ModelOutput, drawn: DrawnFutures, futures: Futures) -> RolloutDay:
         chances = torch.full((1, self.number), 1 / self.number, device=self.table.device)
         thresholds, pooled = self.past.thresholds[:1, -1], self.past.pooled[:1, -1]
         atoms = self.model.atom_reading(futures, chances, thresholds, pooled)
         length = self.source.shape[1]
         place = self.source - (self.end - length + 1)
+        # Paths may draw days that they went through: their probability is that of the past day
+        # which that one was drawn from.
         kernel = torch.zeros(length, dtype=torch.float64, device=self.table.device)
-        mass = said.day_probabilities[:, 0].double() / self.number
+        mass = output.day_probabilities[:, 0].double() / self.number
         kernel.index_add_(0, place.clamp(min=0).flatten(), mass.flatten())
         readings = {
-            "profiles": said.profiles[:, 0].sigmoid().mean(dim=0),
-            "direct": said.direct[:, 0].sigmoid().mean(dim=0),
+            "profiles": output.profiles[:, 0].sigmoid().mean(dim=0),
+            "direct": output.direct[:, 0].sigmoid().mean(dim=0),
             "atoms": atoms[0].double().sigmoid(),
         }
-        return Rolled(kernel, readings, said.log_rate[:, 0].exp().mean(dim=0), drawn, futures)
+        return RolloutDay(kernel, readings, output.log_rate[:, 0].exp().mean(dim=0), drawn, futures)
 
     def _append(self, days: Tensor, futures: Futures) -> None:
         """Take the drawn days for known."""
         at = (self.stream, days.clamp(min=0).cpu().numpy())
-        look, past = self.outlook, self.past
+        arrays, past = self.arrays, self.past
         self.past = past._replace(
-            features=_next(past.features, self._tensor(look.features[at])),
-            counts=_next(past.counts, self._tensor(look.relative[at])),
+            features=_next(past.features, self._tensor(arrays.features[at])),
+            counts=_next(past.counts, self._tensor(arrays.relative[at])),
             weekday=_next(past.weekday, (past.weekday[:, -1] + 1) % WEEK),
             present=_next(past.present, torch.ones_like(past.present[:, 0])),
-            occurs=_next(past.occurs, self._tensor(look.occurs[at])),
-            headline=_next(past.headline, self._tensor(look.headline[at])),
-            shares=_next(past.shares, self._tensor(look.shares[at])),
+            occurs=_next(past.occurs, self._tensor(arrays.occurs[at])),
+            headline=_next(past.headline, self._tensor(arrays.headline[at])),
+            shares=_next(past.shares, self._tensor(arrays.shares[at])),
         )
         self.clouds = _next(self.clouds, self.model.day_encoder(futures.points, futures.weights))
         self.source = _next(self.source, days)

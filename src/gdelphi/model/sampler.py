@@ -1,4 +1,4 @@
-"""Sampling: what a trained model says at an origin, for all streams of a pack.
+"""Sampling: readings and futures of a trained model at an origin, for all streams of a pack.
 
 The context of a stream is read once, whatever the number of futures; streams and futures go through
 the network in batches. Everything at an origin is a function of the days up to it and of the seed,
@@ -24,19 +24,19 @@ from gdelphi.common.types import (
 )
 from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.model.batches import Batch, BatchMaker
-from gdelphi.model.checkpoint import Checkpoint
+from gdelphi.model.checkpoint import TrainedModel
 from gdelphi.model.futures import (
     AtomTable,
     Drawing,
     DrawnFutures,
     Origins,
-    dice_for,
-    imagine_at,
     origins_of,
     probabilities_at,
+    random_numbers_for,
+    sample_futures,
 )
 from gdelphi.model.network import Futures, ModelOutput
-from gdelphi.model.rollout import Rolling
+from gdelphi.model.rollout import Rollout
 
 POINTS: Final = 1024  # of a cloud, at most: the heaviest
 STREAMS_AT_ONCE: Final = 16
@@ -66,7 +66,7 @@ class FutureArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What a model says at an origin."""
+    """Readings and futures of a model at an origin."""
 
     origin: date
     streams: tuple[str, ...]
@@ -84,8 +84,8 @@ class Sampler:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
-        outlook: PackArrays,
+        trained: TrainedModel,
+        arrays: PackArrays,
         *,
         number: int = 100,
         seed: int = 0,
@@ -94,20 +94,20 @@ class Sampler:
     ) -> None:
         """A roll-out goes to the horizon asked for, or to `furthest` if that is more: whoever asks
         for several horizons has them at once."""
-        if outlook.pack.facts.space != checkpoint.space.fingerprint:
+        if arrays.pack.facts.space != trained.space.fingerprint:
             raise ForecastError(
-                f"the model speaks of the space {checkpoint.space.fingerprint}, the days lie in "
-                f"{outlook.pack.facts.space}: take the model of these measures, or train one"
+                f"the model speaks of the space {trained.space.fingerprint}, the days lie in "
+                f"{arrays.pack.facts.space}: take the model of these measures, or train one"
             )
-        self.model, self.outlook = checkpoint.model, outlook
+        self.model, self.arrays = trained.model, arrays
         self.number, self.seed, self.furthest = number, seed, furthest
         device = self.model.device
         self._maker = BatchMaker(
-            outlook, checkpoint.space, self.model.config, points=POINTS, device=device
+            arrays, trained.space, self.model.config, points=POINTS, device=device
         )
-        self._table = AtomTable(outlook.pack, device)
-        spares = checkpoint.training["origin"]["train"]["spare_atoms"]
-        self._drawing = Drawing(number, self.model.config.slots, spares)
+        self._table = AtomTable(arrays.pack, device)
+        spare_atoms = trained.training["origin"]["futures"]["spare_atoms"]
+        self._drawing = Drawing(number, self.model.config.slots, spare_atoms)
         self._tomorrow = lru_cache(kept)(self._first)
         self._further = lru_cache(kept)(self._steps)
         self._encoded = lru_cache(DAYS_KEPT)(self._encode)
@@ -115,25 +115,25 @@ class Sampler:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return self.outlook.pack.facts.streams
+        return self.arrays.pack.facts.streams
 
     @cached_property
     def last_day(self) -> date:
         """The last day of the pack."""
-        return self.outlook.pack.first_day + timedelta(days=self.outlook.pack.facts.days - 1)
+        return self.arrays.pack.first_day + timedelta(days=self.arrays.pack.facts.days - 1)
 
     def position(self, day: date) -> int:
         """Of a day in the pack."""
-        found = (day - self.outlook.pack.first_day).days
-        if not 0 <= found < self.outlook.pack.facts.days:
+        number = (day - self.arrays.pack.first_day).days
+        if not 0 <= number < self.arrays.pack.facts.days:
             raise ForecastError(
-                f"no measures of {day}: they reach from {self.outlook.pack.first_day} to "
+                f"no measures of {day}: they reach from {self.arrays.pack.first_day} to "
                 f"{self.last_day}; `gdelphi ingest` and `gdelphi embed` bring more"
             )
-        return found
+        return number
 
     def at(self, origin: date, horizon: int = 1) -> Sampled:
-        """What the model says at an origin about the day `horizon` days after it, beyond tomorrow
+        """Readings and futures at an origin of the day `horizon` days after it, beyond tomorrow
         by roll-out; the last few answers are kept."""
         if not 1 <= horizon <= FURTHEST:
             raise ForecastError(f"horizon {horizon}: days from 1 to {FURTHEST} are forecast")
@@ -164,52 +164,50 @@ class Sampler:
     @torch.no_grad()
     def _path(self, stream: int, end: int, last: int) -> list[Sampled]:
         """One stream on the days after tomorrow."""
-        origin = self.outlook.pack.first_day + timedelta(days=end)
+        origin = self.arrays.pack.first_day + timedelta(days=end)
         batch = self._maker.make(np.array([stream]), np.array([end]), clouds=False)
         clouds = self._clouds(np.array([stream]), end)
-        rolling = Rolling(
-            self.model, self.outlook, self._table, batch, self._drawing, clouds=clouds
-        )
+        rollout = Rollout(self.model, self.arrays, self._table, batch, self._drawing, clouds=clouds)
         name = self.streams[stream]
-        found = []
+        days = []
         for step in range(1, last + 1):
-            rolled = rolling.step(dice_for([(name, origin)], self.number, self.seed,
+            day = rollout.step(random_numbers_for([(name, origin)], self.number, self.seed,
                                            self._table.device, step))  # fmt: skip
-            found.append(
+            days.append(
                 Sampled(
                     origin,
                     (name,),
-                    _array(rolled.day_probabilities[None]),
-                    {key: _array(values[None]) for key, values in rolled.readings.items()},
-                    _array(rolled.expected_rows[None]),
-                    self._arrays(rolled.drawn, rolled.futures, 1),
+                    _array(day.day_probabilities[None]),
+                    {key: _array(values[None]) for key, values in day.readings.items()},
+                    _array(day.expected_rows[None]),
+                    self._arrays(day.drawn, day.futures, 1),
                 )
             )
-        return found[1:]
+        return days[1:]
 
     @torch.no_grad()
     def _some(self, streams: slice, end: int) -> Sampled:
         """The same for some streams."""
         chosen = np.arange(len(self.streams))[streams]
         batch = self._maker.make(chosen, np.full(len(chosen), end), clouds=False)
-        said: ModelOutput = self.model(batch.past, last=True, clouds=self._clouds(chosen, end))
+        output: ModelOutput = self.model(batch.past, last=True, clouds=self._clouds(chosen, end))
         past = batch.past.last()
         origins = self._origins(batch)
-        found = imagine_at(
-            self.model, past, said, origins, self._table, self._drawing, seed=self.seed
+        generated = sample_futures(
+            self.model, past, output, origins, self._table, self._drawing, seed=self.seed
         )
         readings = {
-            "profiles": said.profiles[:, -1].sigmoid(),
-            "direct": said.direct[:, -1].sigmoid(),
-            "atoms": found.logits.double().sigmoid(),
+            "profiles": output.profiles[:, -1].sigmoid(),
+            "direct": output.direct[:, -1].sigmoid(),
+            "atoms": generated.logits.double().sigmoid(),
         }
         return Sampled(
-            self.outlook.pack.first_day + timedelta(days=end),
+            self.arrays.pack.first_day + timedelta(days=end),
             self.streams[streams],
-            _array(probabilities_at(said, past, origins)),
+            _array(probabilities_at(output, past, origins)),
             {name: _array(values) for name, values in readings.items()},
-            _array(said.log_rate[:, -1].exp()),
-            self._arrays(found.drawn, found.futures, len(chosen)),
+            _array(output.log_rate[:, -1].exp()),
+            self._arrays(generated.drawn, generated.futures, len(chosen)),
         )
 
     def _clouds(self, streams: IntArray, end: int) -> Tensor:
@@ -227,7 +225,8 @@ class Sampler:
     def _origins(self, batch: Batch) -> Origins:
         """The last day of each sequence."""
         device = self._table.device
-        streams, ends = (torch.from_numpy(each).to(device) for each in (batch.streams, batch.ends))
+        streams = torch.from_numpy(batch.streams).to(device)
+        ends = torch.from_numpy(batch.ends).to(device)
         row = torch.arange(len(streams), device=device)
         return origins_of(streams, ends, 1, row, torch.zeros_like(row))
 
@@ -237,12 +236,12 @@ class Sampler:
         values = (
             futures.points, futures.weights, futures.gates, drawn.spare, drawn.rows, shares,
         )  # fmt: skip
-        of_each = [value.unflatten(0, (groups, -1)).cpu().numpy() for value in values]
-        return FutureArrays(drawn.days.view(groups, -1).cpu().numpy(), *of_each)
+        by_stream = [value.unflatten(0, (groups, -1)).cpu().numpy() for value in values]
+        return FutureArrays(drawn.days.view(groups, -1).cpu().numpy(), *by_stream)
 
 
 def _joined(parts: Sequence[Sampled]) -> Sampled:
-    """What was said about some streams and about others."""
+    """Samples of some streams and of others, as one."""
     return Sampled(
         parts[0].origin,
         tuple(stream for part in parts for stream in part.streams),
@@ -253,11 +252,11 @@ def _joined(parts: Sequence[Sampled]) -> Sampled:
         },
         np.concatenate([part.expected_rows for part in parts]),
         FutureArrays(
-            *(np.concatenate(each) for each in zip(*(x.futures for x in parts), strict=True))
+            *(np.concatenate(field) for field in zip(*(x.futures for x in parts), strict=True))
         ),
     )
 
 
 def _array(values: Tensor) -> FloatArray:
-    found: FloatArray = values.cpu().double().numpy()
-    return found
+    array: FloatArray = values.cpu().double().numpy()
+    return array

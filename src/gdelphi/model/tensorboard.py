@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from gdelphi.common.errors import TrainingError
-from gdelphi.model.checkpoint import CheckpointFolder
+from gdelphi.model.checkpoint import ModelFolder
 
 FOLDER: Final = "tensorboard"
 
@@ -30,7 +30,7 @@ def summary_writer() -> Any:
 class TensorBoardWriter:
     """Shows a folder's metrics in TensorBoard while they are written."""
 
-    def __init__(self, folder: CheckpointFolder) -> None:
+    def __init__(self, folder: ModelFolder) -> None:
         place = folder.folder / FOLDER
         shutil.rmtree(place, ignore_errors=True)
         self._writer = summary_writer()(str(place))
@@ -39,7 +39,7 @@ class TensorBoardWriter:
         self._folder = folder
 
     def __enter__(self) -> Self:
-        self._folder.watched = self.add
+        self._folder.on_line = self.add
         return self
 
     def __exit__(
@@ -48,7 +48,7 @@ class TensorBoardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._folder.watched = None
+        self._folder.on_line = None
         self._writer.close()
 
     def add(self, line: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation: what a model says for given target days, as arrays, and how well it does.
+"""Evaluation: a model's probabilities for given target days, as arrays, and their scores.
 
 A window of days answers for its last `stride` days at once, in place of one window for each day:
 `stride` times cheaper, at the price of up to `stride` days less of context for some of them. Which
@@ -24,8 +24,8 @@ from gdelphi.model.batches import Batch, BatchMaker
 from gdelphi.model.futures import (
     AtomTable,
     Drawing,
-    imagine_at,
     origins_of,
+    sample_futures,
 )
 from gdelphi.model.network import MeasureModel, ModelOutput
 
@@ -34,8 +34,8 @@ AT_ONCE: Final = 16  # sequences in one pass
 LEAST: Final = 1e-12  # probability that a log is taken of
 
 
-class Imagination(NamedTuple):
-    """How futures are drawn for the reading *atoms*."""
+class FutureSampling(NamedTuple):
+    """How futures are sampled for the reading *atoms*."""
 
     table: AtomTable
     drawing: Drawing
@@ -52,7 +52,7 @@ class Evaluation:
     """positions of the target days"""
     probabilities: FloatArray
     """[reading, target-day, stream, target, code]; NaN: undefined"""
-    came: FloatArray
+    outcomes: FloatArray
     """[target-day, stream, target, code]; NaN: undefined or unknown"""
     cells: IntArray
     """that were scored, [reading, target]"""
@@ -68,7 +68,7 @@ class Evaluation:
         losses, cells = self.log_loss[direct], self.cells[direct]
         return float(np.nansum(losses * cells) / max(cells.sum(), 1))
 
-    def said(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """The scores by name; None where there is no cell."""
         return {"score": self.score, "log_loss": _named(self.log_loss), "brier": _named(self.brier)}
 
@@ -86,38 +86,39 @@ def _named(table: FloatArray) -> dict[str, dict[str, float | None]]:
 def evaluate(
     model: MeasureModel,
     maker: BatchMaker,
-    outlook: PackArrays,
+    arrays: PackArrays,
     targets: IntArray,
     *,
     stride: int = 10,
-    imagination: Imagination | None = None,
+    sampling: FutureSampling | None = None,
 ) -> Evaluation:
-    """What the model says of these target days, each from the days before it; *atoms* only with
-    an imagination."""
+    """Probabilities and scores of these target days, each from the days before it; of the reading
+    *atoms* only where it is said how futures are sampled."""
     origins = np.asarray(targets) - 1
-    streams, codes = outlook.shares.shape[0], outlook.shares.shape[2]
+    streams, codes = arrays.shares.shape[0], arrays.shares.shape[2]
     shape = (len(READINGS), len(origins), streams, len(TARGETS), codes)
     probabilities = np.full(shape, np.nan)
-    ends = _ends(origins, min(stride, maker.days), outlook.pack.facts.days)
+    ends = _ends(origins, min(stride, maker.days), arrays.pack.facts.days)
     windows = [(stream, end) for end in np.unique(ends) for stream in range(streams)]
     for start in range(0, len(windows), AT_ONCE):
         chosen = np.array(windows[start : start + AT_ONCE])
-        batch, said = _said(model, maker, chosen)
-        found = torch.stack([said.profiles, said.direct]).cpu().double().sigmoid().numpy()
+        batch, output = _outputs(model, maker, chosen)
+        logits = torch.stack([output.profiles, output.direct]).cpu().double()
+        readings = logits.sigmoid().numpy()
         places = [
             (number, row, int(stream), int(origins[row] - end))
             for number, (stream, end) in enumerate(chosen)
             for row in np.flatnonzero(ends == end).tolist()
         ]
         for number, row, stream, back in places:
-            probabilities[:2, row, stream] = found[:, number, back - 1]
-        kept = [place for place in places if imagination and place[1] % imagination.every == 0]
-        if imagination and kept:
-            atoms = _imagined(model, batch, said, kept, imagination)
+            probabilities[:2, row, stream] = readings[:, number, back - 1]
+        kept = [place for place in places if sampling and place[1] % sampling.every == 0]
+        if sampling and kept:
+            atoms = _atoms_reading(model, batch, output, kept, sampling)
             for (_, row, stream, _), values in zip(kept, atoms, strict=True):
                 probabilities[2, row, stream] = values
-    came = outlook.outcomes(origins).transpose(2, 1, 0, 3)
-    return _scored(np.asarray(targets), probabilities, came)
+    outcomes = arrays.outcomes[:, :, origins].transpose(2, 1, 0, 3)
+    return _scored(np.asarray(targets), probabilities, outcomes)
 
 
 def _ends(origins: IntArray, stride: int, days: int) -> IntArray:
@@ -127,8 +128,10 @@ def _ends(origins: IntArray, stride: int, days: int) -> IntArray:
 
 
 @torch.no_grad()
-def _said(model: MeasureModel, maker: BatchMaker, windows: IntArray) -> tuple[Batch, ModelOutput]:
-    """What the model says after each day of windows (stream, end)."""
+def _outputs(
+    model: MeasureModel, maker: BatchMaker, windows: IntArray
+) -> tuple[Batch, ModelOutput]:
+    """The batch of windows (stream, end), and the model's output after each of their days."""
     batch = maker.make(windows[:, 0], windows[:, 1])
     was_training = model.training
     model.train(False)
@@ -139,33 +142,36 @@ def _said(model: MeasureModel, maker: BatchMaker, windows: IntArray) -> tuple[Ba
 
 
 @torch.no_grad()
-def _imagined(
+def _atoms_reading(
     model: MeasureModel,
     batch: Batch,
-    said: ModelOutput,
+    output: ModelOutput,
     places: Sequence[tuple[int, int, int, int]],
-    imagination: Imagination,
+    sampling: FutureSampling,
 ) -> FloatArray:
     """Probabilities of the reading *atoms* at places (number, row, stream, days from the end),
     [place, target, code]."""
-    table, drawing = imagination.table, imagination.drawing
+    table, drawing = sampling.table, sampling.drawing
     device, days = table.device, batch.past.days
     number = torch.tensor([place[0] for place in places], dtype=torch.int64, device=device)
     day = torch.tensor([place[3] for place in places], dtype=torch.int64, device=device) + days - 1
-    streams, ends = (torch.from_numpy(each).to(device) for each in (batch.streams, batch.ends))
+    streams = torch.from_numpy(batch.streams).to(device)
+    ends = torch.from_numpy(batch.ends).to(device)
     origins = origins_of(streams, ends, days, number, day)
-    found = imagine_at(model, batch.past, said, origins, table, drawing, seed=imagination.seed)
-    probabilities: FloatArray = found.logits.cpu().double().sigmoid().numpy()
+    generated = sample_futures(
+        model, batch.past, output, origins, table, drawing, seed=sampling.seed
+    )
+    probabilities: FloatArray = generated.logits.cpu().double().sigmoid().numpy()
     return probabilities
 
 
-def _scored(targets: IntArray, probabilities: FloatArray, came: FloatArray) -> Evaluation:
-    known = ~np.isnan(came) & ~np.isnan(probabilities)
+def _scored(targets: IntArray, probabilities: FloatArray, outcomes: FloatArray) -> Evaluation:
+    known = ~np.isnan(outcomes) & ~np.isnan(probabilities)
     cells = known.sum(axis=(1, 2, 4))
     with np.errstate(invalid="ignore"):
-        hit = np.where(came == 1, probabilities, 1 - probabilities)
+        hit = np.where(outcomes == 1, probabilities, 1 - probabilities)
         losses = np.where(known, -np.log(np.maximum(hit, LEAST)), 0.0)
-        errors = np.where(known, (probabilities - came) ** 2, 0.0)
-    sums = [each.sum(axis=(1, 2, 4)) for each in (losses, errors)]
-    means = [np.where(cells > 0, each / np.maximum(cells, 1), np.nan) for each in sums]
-    return Evaluation(targets, probabilities, came, cells, *means)
+        errors = np.where(known, (probabilities - outcomes) ** 2, 0.0)
+    sums = [values.sum(axis=(1, 2, 4)) for values in (losses, errors)]
+    means = [np.where(cells > 0, total / np.maximum(cells, 1), np.nan) for total in sums]
+    return Evaluation(targets, probabilities, outcomes, cells, *means)

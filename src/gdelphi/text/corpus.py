@@ -24,6 +24,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.measures.pack import Pack
 from gdelphi.text.compact import (
+    END,
     MISSING,
     OWN,
     SHARE_LEVELS,
@@ -43,6 +44,7 @@ from gdelphi.text.compact import (
 from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
 
 IGNORED: Final = -100  # label that no loss is taken of
+MOST_WORDS: Final = 8000  # of a vocabulary
 
 WordArray = npt.NDArray[np.int32]
 
@@ -61,8 +63,8 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Descriptions:
-    """The descriptors of a pack as keys, each distinct key once."""
+class PackDescriptors:
+    """The descriptors of a pack as phrases, by keys that are each there once."""
 
     pack: Pack
     codes: tuple[str, ...]
@@ -81,13 +83,13 @@ class Descriptions:
     @cached_property
     def streams(self) -> IntArray:
         """The stream of each atom, [atom]."""
-        each = self.pack.facts.variants + 1
-        owners = np.arange(len(self.starts) - 1) // each % len(self.pack.facts.streams)
+        per_stream = self.pack.facts.variants + 1
+        owners = np.arange(len(self.starts) - 1) // per_stream % len(self.pack.facts.streams)
         return np.repeat(owners, np.diff(self.starts))
 
     @cached_property
     def levels(self) -> IntArray:
-        """Positions in LEVELS of the atoms' weights, [atom]."""
+        """Positions in SHARE_LEVELS of the atoms' weights, [atom]."""
         return np.array([nearest_level(share) for share in self.weights.tolist()], dtype=np.int64)
 
     def place(self, day: Any, stream: Any, variant: Any) -> Any:
@@ -100,7 +102,15 @@ class Descriptions:
         place = self.place(day, stream, variant)
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
+    def keys(self, places: IntArray) -> list[tuple[str, str, str]]:
+        """Actor 1, event code and actor 2 of places [n, 3]."""
+        return [
+            (self.actors[first], self.codes[code], self.actors[second])
+            for code, first, second in places.tolist()
+        ]
+
     def phrases(self, atoms: slice) -> Iterator[PhraseText]:
+        """The phrases of some atoms, with their weights."""
         for (code, first, second), weight in zip(
             self.places[atoms], self.weights[atoms], strict=True
         ):
@@ -123,7 +133,7 @@ class Descriptions:
         facts = self.pack.facts
         place = np.array([level_of.get(code, -1) for code in self.codes], dtype=np.int64)
         shares = np.array(SHARE_LEVELS) / 100
-        found = np.zeros((len(facts.streams), len(days), codes))
+        named = np.zeros((len(facts.streams), len(days), codes))
         for stream in range(len(facts.streams)):
             starts = self.place(np.array(days), stream, 0)
             atoms, day = _spread(self.starts[starts], np.diff(self.starts)[starts])
@@ -131,14 +141,14 @@ class Descriptions:
             weight = shares[self.levels[atoms]]
             total = np.bincount(day, weight, len(days))
             kept = event >= 0
-            np.add.at(found[stream], (day[kept], event[kept]), weight[kept] / total[day[kept]])
-        return found
+            np.add.at(named[stream], (day[kept], event[kept]), weight[kept] / total[day[kept]])
+        return named
 
 
-def describe(pack: Pack) -> Descriptions:
-    """Read what the atoms of a pack are called."""
+def read_descriptors(pack: Pack) -> PackDescriptors:
+    """The descriptors of a pack, with what their atoms are called."""
     _, weights, starts = pack.atom_columns()
-    called = pack.phrases_at(np.arange(len(weights)))
+    called = pack.phrases_at(np.arange(len(weights)))  # actor 1, code, actor 2 of each atom
     codes, actors = (
         tuple(dict.fromkeys(keys)) for keys in (called.code, called.actor1 + called.actor2)
     )
@@ -152,26 +162,26 @@ def describe(pack: Pack) -> Descriptions:
         ],
         dtype=np.int64,
     ).T.reshape(-1, 3)
-    return Descriptions(pack, codes, actors, places, np.asarray(weights), np.asarray(starts))
+    return PackDescriptors(pack, codes, actors, places, np.asarray(weights), np.asarray(starts))
 
 
 def learn_words(
-    said: Descriptions, days: int, *, context: int, fewest: int, most: int
+    descriptors: PackDescriptors, days: int, *, context: int, fewest: int, most: int = MOST_WORDS
 ) -> Vocabulary:
     """The vocabulary of the descriptors of the first days."""
-    each = (said.pack.facts.variants + 1) * len(said.pack.facts.streams)
-    last = int(said.starts[days * each])
+    per_day = (descriptors.pack.facts.variants + 1) * len(descriptors.pack.facts.streams)
+    last = int(descriptors.starts[days * per_day])
     counts: Counter[str] = Counter()
     for column, mark in ((0, None), (1, ""), (2, WHOM)):
-        pairs = np.stack([said.streams[:last], said.places[:last, column]], axis=1)
+        pairs = np.stack([descriptors.streams[:last], descriptors.places[:last, column]], axis=1)
         distinct, number = np.unique(pairs, axis=0, return_counts=True)
         for (stream, place), times in zip(distinct.tolist(), number.tolist(), strict=True):
-            key = said.codes[place] if mark is None else said.actors[place]
-            word = key if mark is None else mark + actor_word(key, said.homes[stream])
+            key = descriptors.codes[place] if mark is None else descriptors.actors[place]
+            word = key if mark is None else mark + actor_word(key, descriptors.homes[stream])
             counts[word] += times
     del counts[""]
     ages = [f"d{age}" for age in range(1, context + 1)]
-    streams = [f"@{stream}" for stream in said.pack.facts.streams]
+    streams = [f"@{stream}" for stream in descriptors.pack.facts.streams]
     known = (*always_known(), *ages, *streams, OWN, WHOM + OWN)
     return learn_vocabulary(counts, known, fewest=fewest, most=most)
 
@@ -180,11 +190,16 @@ class Corpus:
     """A pack in the words of a vocabulary."""
 
     def __init__(
-        self, said: Descriptions, vocabulary: Vocabulary, *, context: int, whole_days: int
+        self,
+        descriptors: PackDescriptors,
+        vocabulary: Vocabulary,
+        *,
+        context: int,
+        whole_days: int,
     ) -> None:
-        self.said, self.vocabulary = said, vocabulary
+        self.descriptors, self.vocabulary = descriptors, vocabulary
         self.context, self.whole_days = context, whole_days
-        self.pack = said.pack
+        self.pack = descriptors.pack
         self.words = self._words()
         """of each atom, [atom, 4]"""
         first = self.pack.first_day.weekday()
@@ -200,26 +215,29 @@ class Corpus:
         self._heads = self._volumes()
 
     def _words(self) -> WordArray:
-        said, vocabulary = self.said, self.vocabulary
-        codes = np.array([vocabulary.first_known(plainer_codes(code)) for code in said.codes])
+        descriptors, vocabulary = self.descriptors, self.vocabulary
+        codes = np.array(
+            [vocabulary.first_known(plainer_codes(code)) for code in descriptors.codes]
+        )
         levels = np.array(vocabulary.numbers(f"{level}%" for level in SHARE_LEVELS))
-        found = np.zeros((len(said.places), WORDS_OF_PHRASE), dtype=np.int32)
-        found[:, 0] = codes[said.places[:, 0]] if len(codes) else 0
-        found[:, 3] = levels[said.levels]
+        words = np.zeros((len(descriptors.places), WORDS_OF_PHRASE), dtype=np.int32)
+        words[:, 0] = codes[descriptors.places[:, 0]] if len(codes) else 0
+        words[:, 3] = levels[descriptors.levels]
         for column, mark in ((1, ""), (2, WHOM)):
-            found[:, column] = self._actors(column, mark)
-        return found
+            words[:, column] = self._actors(column, mark)
+        return words
 
     def _actors(self, column: int, mark: str) -> WordArray:
         """The same for one of the actors, [atom]."""
-        said = self.said
-        pairs = said.streams * max(len(said.actors), 1) + said.places[:, column]
+        descriptors = self.descriptors
+        actors = max(len(descriptors.actors), 1)
+        pairs = descriptors.streams * actors + descriptors.places[:, column]
         distinct, back = np.unique(pairs, return_inverse=True)
         numbers = []
         for pair in distinct.tolist():
-            stream, place = divmod(pair, max(len(said.actors), 1))
-            home = said.homes[stream]
-            plainer = plainer_actors(said.actors[place])
+            stream, place = divmod(pair, actors)
+            home = descriptors.homes[stream]
+            plainer = plainer_actors(descriptors.actors[place])
             numbers.append(
                 self.vocabulary.first_known(mark + actor_word(key, home) for key in plainer)
             )
@@ -228,23 +246,26 @@ class Corpus:
     def _volumes(self) -> WordArray:
         """The word that each day begins with, [day, stream]."""
         rows = self.pack.statistics[:, :, 0]
-        words = [volume_word(each) for each in rows.ravel().tolist()]
-        found = np.array(self.vocabulary.numbers(words), dtype=np.int32).reshape(rows.shape)
-        found[~self.pack.present] = self.vocabulary.number[MISSING]
-        return found
+        words = [volume_word(number) for number in rows.ravel().tolist()]
+        volumes = np.array(self.vocabulary.numbers(words), dtype=np.int32).reshape(rows.shape)
+        volumes[~self.pack.present] = self.vocabulary.number[MISSING]
+        return volumes
 
     def source(self, streams: IntArray, targets: IntArray, variants: IntArray) -> Source:
         """What the encoder reads about streams before target days, both [batch]; the descriptors of
         the days by their variants, [batch, context]."""
         batch, days = len(streams), self.context
         day = targets[:, None] + np.arange(-days, 0)  # [batch, context]
-        places = self.said.place(day, streams[:, None], variants)
-        starts = self.said.starts[places]
-        sizes = self.said.starts[places + 1] - starts
+        places = self.descriptors.place(day, streams[:, None], variants)
+        starts = self.descriptors.starts[places]
+        sizes = self.descriptors.starts[places + 1] - starts
         whole = np.arange(days) >= days - self.whole_days
         first = 1 + np.concatenate(  # position of each day: the stream's own position is 0
             [np.zeros((batch, 1), np.int64), np.cumsum(1 + sizes * whole, axis=1)], axis=1
         )
+        # Places count through the whole mask [batch, size]. `row` is where a sequence begins and
+        # holds the stream; `heads` where a day begins and holds its volume, weekday and age; the
+        # phrases of a whole day follow its head, those of an earlier day are added to it.
         size = int(first[:, -1].max())
         row = np.arange(batch) * size
         heads = row[:, None] + first[:, :-1]
@@ -252,7 +273,7 @@ class Corpus:
         inside = (atoms - starts.ravel()[of_day] + 1) * whole[of_day % days]
         at = heads.ravel()[of_day] + inside
         apart = inside > 0
-        weight = np.where(apart, 1.0, np.sqrt(self.said.weights[atoms]))
+        weight = np.where(apart, 1.0, np.sqrt(self.descriptors.weights[atoms]))
         of_day, at_day = of_day[apart], at[apart]
         parts = [
             (self._streams[streams], row, 1.0),
@@ -269,17 +290,18 @@ class Corpus:
 
     def labels(self, streams: IntArray, targets: IntArray, variants: IntArray) -> IntArray:
         """What the decoder is to write of target days, [batch, word]; IGNORED behind the end."""
-        places = self.said.place(targets, streams, variants)
-        found = [
+        places = self.descriptors.place(targets, streams, variants)
+        starts, end = self.descriptors.starts, self.vocabulary.number[END]
+        texts = [
             [
                 int(self._heads[day, stream]),
-                *self.words[self.said.starts[place] : self.said.starts[place + 1]].ravel().tolist(),
-                self.vocabulary.number["</s>"],
+                *self.words[starts[place] : starts[place + 1]].ravel().tolist(),
+                end,
             ]
             for stream, day, place in zip(streams, targets, places, strict=True)
         ]
-        longest = max(map(len, found))
-        return np.array([row + [IGNORED] * (longest - len(row)) for row in found], dtype=np.int64)
+        longest = max(map(len, texts))
+        return np.array([text + [IGNORED] * (longest - len(text)) for text in texts], np.int64)
 
 
 def _source(

@@ -1,9 +1,9 @@
 """The dataset: sequences of daily texts as a Parquet file, for any trainer of sequence models.
 
 A row is a sequence: the stream, the day after it, the texts of its days as a list and the text of
-the day after. Texts are in the compact language, or in English with weights. Descriptors are drawn
-at random, for each day its own or one of the random ones, as training draws them. Rows are written
-a few hundred at a time, so memory does not grow with their number.
+the day after. Texts are in the compact language, or in English with weights. The rows of training
+days are the sequences that `gdelphi text train` reads with that seed, in its order (data.py). Rows
+are written a few hundred at a time, so memory does not grow with their number.
 """
 
 import resource
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal
@@ -19,13 +19,13 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gdelphi.common.files import atomic_write
 from gdelphi.common.splits import SplitPart
 from gdelphi.measures.phrases import sentence
-from gdelphi.measures.sequences import SequenceDraw
 from gdelphi.measures.space import place_of
 from gdelphi.text.compact import MISSING
-from gdelphi.text.corpus import Descriptions
-from gdelphi.text.forecaster_task import TextData
+from gdelphi.text.corpus import PackDescriptors
+from gdelphi.text.data import TextData, training_sequences
 
 ROWS_AT_ONCE: Final = 500
 CACHED: Final = 2**18  # texts of days: sequences overlap
@@ -63,7 +63,7 @@ class Dataset:
 
 
 def write_dataset(
-    ground: TextData,
+    data: TextData,
     path: Path,
     number: int,
     *,
@@ -74,26 +74,34 @@ def write_dataset(
 ) -> Dataset:
     """Draw sequences of a part of the split and write them; the same seed, the same file."""
     began = perf_counter()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    texts = _Texts(ground.said, form)
-    drawn = ground.sequences.draw(number, part=part, seed=seed)
-    beside = path.with_name(f".{path.name}.part")
+    texts = _Texts(data.descriptors, form)
+    sequences = islice(training_sequences(data, part=part, seed=seed), number)
     done = 0
-    with pq.ParquetWriter(beside, SCHEMA, compression="zstd") as file:
-        while rows := list(islice(drawn, ROWS_AT_ONCE)):
-            file.write_table(_table(ground, rows, texts))
+    with (
+        atomic_write(path) as unfinished,
+        pq.ParquetWriter(unfinished, SCHEMA, compression="zstd") as file,
+    ):
+        while rows := list(islice(sequences, ROWS_AT_ONCE)):
+            columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
+            for stream, target, variants in rows:
+                days = range(target - len(variants) + 1, target + 1)
+                *context, last = map(texts.of, days, repeat(stream), variants)
+                columns["stream"].append(data.pack.facts.streams[stream])
+                columns["target_day"].append(data.sequences.day(target))
+                columns["context"].append(context)
+                columns["target"].append(last)
+            file.write_table(pa.table(columns, schema=SCHEMA))
             done += len(rows)
             if on_written:
                 on_written(done, number)
-    beside.replace(path)
-    days = ground.settings.sequences.context_days
+    context_days = data.settings.sequences.context_days
     return Dataset(
         path=path,
         sequences=number,
-        days=days,
-        descriptors=number * (days + 1),
+        days=context_days,
+        descriptors=number * (context_days + 1),
         phrases=texts.phrases,
-        streams=len(ground.pack.facts.streams),
+        streams=len(data.pack.facts.streams),
         bytes=path.stat().st_size,
         text_bytes=texts.size,
         seconds=perf_counter() - began,
@@ -101,26 +109,11 @@ def write_dataset(
     )
 
 
-def _table(ground: TextData, rows: list[SequenceDraw], texts: "_Texts") -> pa.Table:
-    columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
-    for row in rows:
-        first = row.target - len(row.variants) + 1
-        said = [
-            texts.of(day, row.stream, variant)
-            for day, variant in zip(range(first, row.target + 1), row.variants, strict=True)
-        ]
-        columns["stream"].append(ground.pack.facts.streams[row.stream])
-        columns["target_day"].append(ground.sequences.day(row.target))
-        columns["context"].append(said[:-1])
-        columns["target"].append(said[-1])
-    return pa.table(columns, schema=SCHEMA)
-
-
 class _Texts:
     """Texts of days, and how much of them was asked for."""
 
-    def __init__(self, said: Descriptions, form: DatasetForm) -> None:
-        self._said = said
+    def __init__(self, descriptors: PackDescriptors, form: DatasetForm) -> None:
+        self._descriptors = descriptors
         self._made = lru_cache(CACHED)(self._compact if form == "compact" else self._english)
         self.phrases = self.size = 0
 
@@ -131,26 +124,26 @@ class _Texts:
         return text
 
     def _compact(self, day: int, stream: int, variant: int) -> tuple[str, int]:
-        words = self._said.text(day, stream, variant)
+        words = self._descriptors.text(day, stream, variant)
         return " ".join(words), (len(words) - 1) // 4
 
     def _english(self, day: int, stream: int, variant: int) -> tuple[str, int]:
-        lines = list(english(self._said, day, stream, variant))
-        return "; ".join(lines), len(lines) if self._said.pack.present[day] else 0
+        lines = list(english(self._descriptors, day, stream, variant))
+        return "; ".join(lines), len(lines) if self._descriptors.pack.present[day] else 0
 
 
-def english(said: Descriptions, day: int, stream: int, variant: int = 0) -> Iterator[str]:
+def english(descriptors: PackDescriptors, day: int, stream: int, variant: int = 0) -> Iterator[str]:
     """A day's phrases in English, each with its weight; of a missing day only that."""
-    if not said.pack.present[day]:
+    if not descriptors.pack.present[day]:
         yield MISSING
         return
-    place = place_of(said.pack.facts.streams[stream])
-    for phrase in said.phrases(said.descriptor(day, stream, variant)):
+    place = place_of(descriptors.pack.facts.streams[stream])
+    for phrase in descriptors.phrases(descriptors.descriptor(day, stream, variant)):
         text = sentence(phrase.actor1, phrase.code, phrase.actor2, place)
         yield f"{text} ({phrase.weight:.0%})"
 
 
 def peak_memory() -> int:
     """Bytes that this process has had in memory at most."""
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found if sys.platform == "darwin" else 1024 * found
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest if sys.platform == "darwin" else 1024 * highest

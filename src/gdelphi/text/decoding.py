@@ -1,4 +1,4 @@
-"""The writer: many texts at once from one context, by the weights of a T5 model.
+"""Decoding: many texts at once from one context, by the weights of a T5 model.
 
 `generate` of transformers repeats the context for every text, so that a hundred futures of a day
 read the same hundred positions a hundred times over from memory: most of the time goes there. Here
@@ -24,7 +24,7 @@ from gdelphi.common.types import (
 STRETCH: Final = 64  # places that distances are computed for at once
 CROWDED: Final = 0.7  # a batch of which fewer than this share are still written is made smaller
 
-Picker = Callable[[int], IntArray]
+AllowedWords = Callable[[int], IntArray]
 """place in a text, from 0 -> the words that may stand there"""
 
 
@@ -36,8 +36,8 @@ class DecoderCache(NamedTuple):
     values: list[Tensor]
 
 
-class Writer:
-    """Writes texts with a model."""
+class T5Decoder:
+    """Writes many texts with one context and a model."""
 
     def __init__(self, model: T5ForConditionalGeneration) -> None:
         self.model = model
@@ -50,7 +50,7 @@ class Writer:
 
     @torch.no_grad()
     def remember(self, encoded: Tensor) -> DecoderCache:
-        """The memory of an encoded context [position, width of the model]."""
+        """Keys and values of an encoded context [position, width of the model]."""
         layers = [block.layer[1].EncDecAttention for block in self._blocks]
         return DecoderCache(
             [self._split(layer.k(encoded)).transpose(0, 1) for layer in layers],
@@ -60,16 +60,16 @@ class Writer:
     @torch.no_grad()
     def write(
         self,
-        memory: DecoderCache,
+        cache: DecoderCache,
         uniform: FloatArray,
         *,
         temperature: float = 1.0,
-        choice: Picker | None = None,
+        allowed: AllowedWords | None = None,
         once: BoolArray | None = None,
     ) -> IntArray:
-        """Texts [text, word], ended by the end and zeros, by random numbers of the same shape; a
-        number that is none takes the likeliest word. With a choice, only words that may stand at a
-        place are weighed, which is also quicker; those marked in `once` [vocabulary] only until
+        """Texts [text, word], ended by the end and zeros, by random numbers of the same shape; NaN
+        takes the likeliest word. With `allowed`, only words that may stand at a place are weighed,
+        which is also quicker; those marked in `once` [vocabulary] only until
         they have been written."""
         number, longest = uniform.shape
         words = np.zeros((number, longest), dtype=np.int64)
@@ -77,8 +77,8 @@ class Writer:
         own: list[tuple[Tensor, Tensor]] = []
         last = np.full(number, self._start, dtype=np.int64)
         for place in range(longest):
-            states, own = self._step(torch.from_numpy(last), memory, own, place)
-            chosen = None if choice is None else choice(place)
+            states, own = self._step(torch.from_numpy(last), cache, own, place)
+            chosen = None if allowed is None else allowed(place)
             logits = self._logits(states, chosen) / temperature
             if chosen is not None and once is not None:
                 logits[_used(words[alive, :place], chosen, once)] = -torch.inf
@@ -95,7 +95,7 @@ class Writer:
         return _cut(words, self._end)
 
     def _step(
-        self, last: Tensor, memory: DecoderCache, own: list[tuple[Tensor, Tensor]], place: int
+        self, last: Tensor, cache: DecoderCache, own: list[tuple[Tensor, Tensor]], place: int
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """States that the next word of each text follows from, [text, width of the model], and what
         is kept of the words so far."""
@@ -112,10 +112,11 @@ class Writer:
                 values = torch.cat([own[number][1], values], dim=2)
             kept.append((keys, values))
             query = self._split(mine.q(states))  # [text, head, width]
+            # T5 adds a learned bias by distance and does not scale by the root of the width.
             scores = torch.einsum("thw,thpw->thp", query, keys) + bias
-            found = torch.einsum("thp,thpw->thw", scores.softmax(-1), values)
-            hidden = hidden + mine.o(found.flatten(1))
-            hidden = self._attend(block.layer[1], hidden, memory, number)
+            mixed = torch.einsum("thp,thpw->thw", scores.softmax(-1), values)
+            hidden = hidden + mine.o(mixed.flatten(1))
+            hidden = self._attend(block.layer[1], hidden, cache, number)
             hidden = block.layer[2](hidden)
         final: Tensor = self.model.decoder.final_layer_norm(hidden) * self._scale
         return final, kept
@@ -133,40 +134,41 @@ class Writer:
         """Of all words or of some, [text, word]."""
         table: Tensor = self.model.lm_head.weight
         chosen_table = table if chosen is None else table[torch.from_numpy(chosen)]
-        found: Tensor = torch.nn.functional.linear(states, chosen_table)
-        return found
+        logits: Tensor = torch.nn.functional.linear(states, chosen_table)
+        return logits
 
-    def _attend(self, layer: Any, hidden: Tensor, memory: DecoderCache, number: int) -> Tensor:
+    def _attend(self, layer: Any, hidden: Tensor, cache: DecoderCache, number: int) -> Tensor:
         """All texts look at their one context."""
         query = self._split(layer.EncDecAttention.q(layer.layer_norm(hidden))).transpose(0, 1)
-        scores = query @ memory.keys[number].mT  # [head, text, position]
-        found = (scores.softmax(-1) @ memory.values[number]).transpose(0, 1)
-        output: Tensor = hidden + layer.EncDecAttention.o(found.flatten(1))
+        scores = query @ cache.keys[number].mT  # [head, text, position]
+        mixed = (scores.softmax(-1) @ cache.values[number]).transpose(0, 1)
+        output: Tensor = hidden + layer.EncDecAttention.o(mixed.flatten(1))
         return output
 
     def _split(self, states: Tensor) -> Tensor:
         """[n, head * width] -> [n, head, width]"""
-        found: Tensor = states.unflatten(1, (self._heads, self._width))
-        return found
+        heads: Tensor = states.unflatten(1, (self._heads, self._width))
+        return heads
 
 
 def _used(written: IntArray, chosen: IntArray, once: BoolArray) -> Tensor:
     """Which of the chosen words a text has had and may not have again, [text, word]."""
-    found = np.zeros((len(written), len(once)), dtype=np.bool_)
-    np.put_along_axis(found, written, True, axis=1)
-    return torch.from_numpy((found & once)[:, chosen])
+    used = np.zeros((len(written), len(once)), dtype=np.bool_)
+    np.put_along_axis(used, written, True, axis=1)
+    return torch.from_numpy((used & once)[:, chosen])
 
 
 def choose(logits: Tensor, uniform: FloatArray) -> IntArray:
-    """A word for each text, [text]."""
+    """A word for each text, [text]: the inverse of the cumulated probabilities at uniform numbers,
+    or the likeliest where the number is NaN."""
     likeliest = np.isnan(uniform)
-    ladder = logits.softmax(-1).cumsum(-1)
-    at = torch.from_numpy(np.where(likeliest, 0.0, uniform)).float()[:, None] * ladder[:, -1:]
-    found: IntArray = torch.searchsorted(ladder, at, right=True)[:, 0].numpy()
-    found = found.clip(max=logits.shape[1] - 1)
+    cumulated = logits.softmax(-1).cumsum(-1)
+    at = torch.from_numpy(np.where(likeliest, 0.0, uniform)).float()[:, None] * cumulated[:, -1:]
+    words: IntArray = torch.searchsorted(cumulated, at, right=True)[:, 0].numpy()
+    words = words.clip(max=logits.shape[1] - 1)
     if likeliest.any():
-        found[likeliest] = logits[torch.from_numpy(likeliest)].argmax(-1).numpy()
-    return found
+        words[likeliest] = logits[torch.from_numpy(likeliest)].argmax(-1).numpy()
+    return words
 
 
 def _cut(words: IntArray, end: int) -> IntArray:

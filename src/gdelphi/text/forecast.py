@@ -18,14 +18,14 @@ from gdelphi.measures.phrases import sentence
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.space import place_of
 from gdelphi.text.compact import DayText
+from gdelphi.text.data import load_text_data
 from gdelphi.text.forecaster import (
     KIND,
     StreamTexts,
     faults,
     text_forecaster,
 )
-from gdelphi.text.forecaster_task import load_text_data
-from gdelphi.text.t5 import read_training
+from gdelphi.text.t5 import read_text_training
 
 STREAMS_SHOWN: Final = 5
 EVENTS_SHOWN: Final = 5
@@ -69,42 +69,42 @@ def text_forecast(
     on_packed: OnPacked | None = None,
 ) -> TextForecast:
     """Write the day after an origin, by default after the last day that is known."""
-    known = tuple(read_training(model, KIND)["origin"]["pack"]["streams"])
+    known = tuple(read_text_training(model, KIND)["origin"]["pack"]["streams"])
     only = settings.sequences.model_copy(update={"only": known})
-    ground = load_text_data(settings.model_copy(update={"sequences": only}), on_packed)
-    forecaster = text_forecaster(model, ground.pack, number=number, seed=seed)
+    data = load_text_data(settings.model_copy(update={"sequences": only}), on_packed)
+    forecaster = text_forecaster(model, data.pack, number=number, seed=seed)
     strange = [stream for stream in streams if stream not in known]
     if strange:
         raise ForecastError(
             f"the model in {model} does not know {', '.join(strange)}: it was trained with "
             f"{', '.join(known)}"
         )
-    last = ground.sequences.day(int(np.flatnonzero(ground.pack.present)[-1]))
+    last = data.sequences.day(int(np.flatnonzero(data.pack.present)[-1]))
     at = origin or last
-    history = read_profiles(settings, "root", known, since=ground.pack.first_day, until=last)
+    history = read_profiles(settings, "root", known, since=data.pack.first_day, until=last)
     chosen = [known.index(stream) for stream in streams] or range(min(STREAMS_SHOWN, len(known)))
     forecasts = forecaster.tomorrow(history, at, chosen)
-    said = [forecaster.model.about(at, place) for place in chosen]
-    missed, phrases = faults(said)
+    written = [forecaster.model.about(at, place) for place in chosen]
+    missed, phrases = faults(written)
     return TextForecast(
         at,
         at + timedelta(days=1),
         number,
         missed,
         phrases,
-        tuple(map(_stream, said, forecasts)),
+        tuple(map(_stream, written, forecasts)),
     )
 
 
-def _stream(said: StreamTexts, forecast: Forecast) -> StreamTextForecast:
+def _stream(written: StreamTexts, forecast: Forecast) -> StreamTextForecast:
     order = np.argsort(-forecast.headline, kind="stable")[:EVENTS_SHOWN]
     stream = forecast.stream
     return StreamTextForecast(
         stream,
         name_of(stream),
-        in_english(said.likeliest, stream),
-        tuple(in_english(text, stream) for text in said.texts),
-        tuple(said.written),
+        in_english(written.likeliest, stream),
+        tuple(in_english(text, stream) for text in written.texts),
+        tuple(written.written),
         tuple(
             (event_codes()[forecast.codes[place]].label, float(forecast.headline[place]))
             for place in order
@@ -116,6 +116,6 @@ def in_english(text: DayText, stream: str) -> tuple[str, ...]:
     """A text's phrases in English, each with its weight."""
     place = place_of(stream)
     return tuple(
-        f"{sentence(each.actor1, each.code, each.actor2, place)} ({each.weight:.0%})"
-        for each in text.phrases
+        f"{sentence(phrase.actor1, phrase.code, phrase.actor2, place)} ({phrase.weight:.0%})"
+        for phrase in text.phrases
     )

@@ -1,6 +1,5 @@
-"""What the text forecaster learns from: random sequences of training days, next days as texts."""
+"""What the text forecaster learns: the next day's text from the texts of the days before."""
 
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,135 +7,85 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from gdelphi.common.errors import TrainingError
-from gdelphi.common.settings import Settings
-from gdelphi.common.splits import SplitPart
-from gdelphi.common.types import IntArray
-from gdelphi.measures.clouds import measures_folder
-from gdelphi.measures.pack import Pack
-from gdelphi.measures.packing import OnPacked, pack_days
-from gdelphi.measures.sequences import Sequences
-from gdelphi.measures.space import Space, load_space
-from gdelphi.text.corpus import (
-    IGNORED,
-    Corpus,
-    Descriptions,
-    describe,
-    learn_words,
-)
+from gdelphi.model.task import Loss, StepBatch
+from gdelphi.text.corpus import IGNORED, Corpus, Source, learn_words
+from gdelphi.text.data import DrawnSequences, TextData, draw_sequences, step_random
 from gdelphi.text.forecaster import KIND
-from gdelphi.text.t5 import (
-    embed_source,
-    t5_of,
-    text_loss,
-)
-
-"""settings that a training of T5 does not depend on"""
+from gdelphi.text.t5 import embed_source, t5_of, text_loss
+from gdelphi.text.task import TextTask
 
 
-class TextData(NamedTuple):
-    """Data that models of words stand on."""
+class TextBatch(NamedTuple):
+    """Contexts, and the texts that are to be written."""
 
-    settings: Settings
-    space: Space
-    sequences: Sequences
-    said: Descriptions
+    source: Source
+    labels: Tensor
+    """[batch, word]; IGNORED behind the end"""
 
     @property
-    def pack(self) -> Pack:
-        return self.sequences.pack
-
-    def targets(self, part: SplitPart) -> IntArray:
-        """Positions of the days that can be targets in a part; at least one."""
-        found = self.sequences.targets(part)
-        if not len(found):
-            first, last = self.sequences.splits.days(part)
-            raise TrainingError(
-                f"no day of {part} ({first} to {last}) is known and has "
-                f"{self.settings.sequences.context_days} days before it: more days, other splits "
-                "(split.*), or a shorter sequences.context_days"
-            )
-        return found
-
-    def judged_days(self) -> IntArray:
-        """Positions of the days of validation A that a training is judged on."""
-        choice, number = self.targets("validation_a"), self.settings.text.evaluate_days
-        return choice[:: max(len(choice) // number, 1)][:number]
-
-    def origin(self) -> dict[str, Any]:
-        """What decides what a run ends with, beside its settings."""
-        splits = self.sequences.splits
-        return {
-            "context_days": self.settings.sequences.context_days,
-            "pack": asdict(self.pack.facts),
-            "space": self.space.fingerprint,
-            "split": {
-                part: list(map(str, splits.days(part))) for part in ("train", "validation_a")
-            },
-        }
+    def words(self) -> int:
+        """How many words are to be written."""
+        return int((self.labels != IGNORED).sum())
 
 
-def load_text_data(settings: Settings, on_packed: OnPacked | None = None) -> TextData:
-    """Load what models of words learn from; a pack is made if there is none of these days."""
-    space = load_space(measures_folder(settings) / "space")
-    pack = Pack(pack_days(settings, space, on_day=on_packed).folder)
-    return TextData(settings, space, Sequences(pack, settings), describe(pack))
-
-
-class ForecastTask:
-    """Next day's text from the texts of the days before."""
+class ForecasterTask(TextTask):
+    """Random sequences of training days, next days as texts."""
 
     kind = KIND
-    unused = frozenset({"namer_steps"})
 
-    def __init__(self, ground: TextData) -> None:
-        self.ground, self.settings = ground, ground.settings.text
-        self._ends = ground.targets("train")
-        self._choice = ground.judged_days()
-        context = ground.settings.sequences.context_days
-        self.vocabulary = learn_words(
-            ground.said, int(self._ends[-1]) + 1, context=context, fewest=self.settings.fewest,
-            most=self.settings.most_words,
-        )  # fmt: skip
-        self.corpus = Corpus(
-            ground.said, self.vocabulary, context=context, whole_days=self.settings.whole_days
+    def __init__(self, data: TextData) -> None:
+        settings, context = data.settings.text, data.settings.sequences.context_days
+        self._targets = data.targets("train")
+        last = int(self._targets[-1])
+        super().__init__(
+            data,
+            settings,
+            learn_words(data.descriptors, last + 1, context=context, fewest=settings.fewest),
         )
-
-    def origin(self) -> dict[str, Any]:
-        return self.ground.origin()
+        self._evaluated = data.evaluated_days()
+        self.corpus = Corpus(
+            data.descriptors, self.vocabulary, context=context, whole_days=settings.whole_days
+        )
 
     def model(self) -> PreTrainedModel:
         return t5_of(self.settings, len(self.vocabulary))
 
-    def loss(self, model: Any, random: np.random.Generator) -> tuple[Tensor, int]:
-        facts, size = self.ground.pack.facts, self.settings.batch
-        streams = random.integers(len(facts.streams), size=size)
-        targets = random.choice(self._ends, size=size)
-        variants = random.integers(facts.variants + 1, size=(size, self.corpus.context + 1))
-        return self._loss(model, streams, targets, variants)
+    def batch(self, step: int, *, process: int, processes: int) -> StepBatch:
+        random, torch_seed = step_random(self.settings.seed, step, process)
+        size = self.settings.batch // processes
+        drawn = draw_sequences(self.data, self._targets, size, random)
+        return StepBatch(self.texts(drawn), torch_seed)
 
-    def _loss(
-        self, model: Any, streams: IntArray, targets: IntArray, variants: IntArray
-    ) -> tuple[Tensor, int]:
-        states, mask = embed_source(model, self.corpus.source(streams, targets, variants[:, :-1]))
-        labels = torch.from_numpy(self.corpus.labels(streams, targets, variants[:, -1]))
-        loss = text_loss(model, states, mask, labels.to(states.device))
-        return loss, int((labels != IGNORED).sum())
+    def texts(self, drawn: DrawnSequences) -> TextBatch:
+        """The texts of sequences."""
+        streams, targets, variants = drawn
+        labels = self.corpus.labels(streams, targets, variants[:, -1])
+        source = self.corpus.source(streams, targets, variants[:, :-1])
+        return TextBatch(source, torch.from_numpy(labels))
+
+    def loss(self, model: Any, data: TextBatch) -> Loss:
+        return Loss(_nats(model, data) / max(data.words, 1), {})
 
     def evaluate(self, model: Any) -> dict[str, Any]:
         """Nats of a day's own text, and of one of its words."""
-        streams = np.arange(len(self.ground.pack.facts.streams))
-        total = number = days = 0.0
-        for day in self._choice:
-            targets = np.full(len(streams), day)
-            plain = np.zeros((len(streams), self.corpus.context + 1), dtype=np.int64)
-            loss, words = self._loss(model, streams, targets, plain)
-            total, number, days = total + float(loss), number + words, days + len(streams)
-        return {"score": total / days, "nats_a_word": total / number}
+        streams = np.arange(len(self.data.pack.facts.streams))
+        own = np.zeros((len(streams), self.corpus.context + 1), dtype=np.int64)
+        nats = words = days = 0.0
+        for day in self._evaluated:
+            batch = self.texts(DrawnSequences(streams, np.full(len(streams), day), own))
+            nats += float(_nats(model, batch))
+            words, days = words + batch.words, days + len(streams)
+        return {"score": nats / days, "nats_a_word": nats / words}
 
     def about(self) -> str:
-        facts, split = self.ground.pack.facts, self.ground.origin()["split"]
+        facts, split = self.data.pack.facts, self.data.origin()["split"]
         return f"""A text forecaster: from texts of the last {self.corpus.context} days it writes
 the text of the next, in the compact language of `gdelphi.text.compact`. It knows the streams
 {", ".join(facts.streams)}; trained on days {split["train"][0]} to {split["train"][1]}, chosen on
 {split["validation_a"][0]} to {split["validation_a"][1]}. The score is nats a day."""
+
+
+def _nats(model: Any, batch: TextBatch) -> Tensor:
+    """Of all words that are to be written, summed."""
+    states, mask = embed_source(model, batch.source)
+    return text_loss(model, states, mask, batch.labels.to(states.device))

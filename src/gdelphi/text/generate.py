@@ -1,6 +1,6 @@
-"""A T5 as the author of texts in the compact language.
+"""Generation: a trained T5 writes texts of a stream's next day in the compact language.
 
-A hundred texts of a stream share its encoded context (writer.py). Guided, the decoder weighs at
+A hundred texts of a stream share its encoded context (decoding.py). Guided, the decoder weighs at
 each place of a text only words that may stand there, and no event that the text has named before:
 descriptors name hardly any twice.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import T5ForConditionalGeneration
 
-from gdelphi.common.text_settings import TextSettings
+from gdelphi.common.sections import TextSettings
 from gdelphi.common.types import (
     BoolArray,
     FloatArray,
@@ -29,8 +29,8 @@ from gdelphi.text.compact import (
     is_weight,
     read_day,
 )
-from gdelphi.text.corpus import Corpus, Descriptions
-from gdelphi.text.decoding import Writer
+from gdelphi.text.corpus import Corpus, PackDescriptors
+from gdelphi.text.decoding import T5Decoder
 from gdelphi.text.t5 import (
     embed_source,
     load_weights,
@@ -42,13 +42,18 @@ MOST_PHRASES: Final = 12  # of a text: two more than a descriptor may have
 LONGEST: Final = 2 + WORDS_OF_PHRASE * MOST_PHRASES
 
 
-class T5Author:
+class TextGenerator:
     """A trained T5 at work on the days of a pack."""
 
     longest = LONGEST
 
     def __init__(
-        self, folder: Path, said: Descriptions, origin: Mapping[str, Any], *, guided: bool = True
+        self,
+        folder: Path,
+        descriptors: PackDescriptors,
+        origin: Mapping[str, Any],
+        *,
+        guided: bool = True,
     ) -> None:
         self._guided = guided
         self.vocabulary = Vocabulary.load(folder)
@@ -57,25 +62,30 @@ class T5Author:
         load_weights(self.model, folder)
         self.context: int = origin["context_days"]
         self.corpus = Corpus(
-            said, self.vocabulary, context=self.context, whole_days=settings.whole_days
+            descriptors, self.vocabulary, context=self.context, whole_days=settings.whole_days
         )
-        self._writer = Writer(self.model)
+        self._decoder = T5Decoder(self.model)
 
     @torch.no_grad()
     def write(self, stream: int, target: int, uniform: FloatArray) -> list[tuple[str, DayText]]:
         """Texts of a stream's day, one for each row of random numbers [text, longest]."""
-        days = np.zeros((1, self.context), dtype=np.int64)
-        source = self.corpus.source(np.array([stream]), np.array([target]), days)
+        own = np.zeros((1, self.context), dtype=np.int64)  # each day's own descriptor
+        source = self.corpus.source(np.array([stream]), np.array([target]), own)
         states, mask = embed_source(self.model, source)
         encoded = self.model.encoder(inputs_embeds=states, attention_mask=mask)
-        memory = self._writer.remember(encoded.last_hidden_state[0])
-        home = self.corpus.said.homes[stream]
-        written = self._writer.write(
-            memory, uniform, choice=self._choice if self._guided else None, once=self._events
+        cache = self._decoder.remember(encoded.last_hidden_state[0])
+        home = self.corpus.descriptors.homes[stream]
+        numbers = self._decoder.write(
+            cache, uniform, allowed=self._allowed if self._guided else None, once=self._events
         )
-        return [(" ".join(words), read_day(words, home)) for words in self._readable(written)]
+        # As words; the end (1) and the padding behind it (0) are left out.
+        texts = [
+            self.vocabulary.read(number for number in row if number > 1) for row in numbers.tolist()
+        ]
+        return [(" ".join(words), read_day(words, home)) for words in texts]
 
-    def _choice(self, place: int) -> IntArray:
+    def _allowed(self, place: int) -> IntArray:
+        """Words that may stand at a place of a text."""
         if place == LONGEST - 1:
             return np.ones(1, dtype=np.int64)  # the end
         return self._slots[0] if place == 0 else self._slots[1 + (place - 1) % WORDS_OF_PHRASE]
@@ -84,9 +94,8 @@ class T5Author:
     def _slots(self) -> list[IntArray]:
         """Words that may stand at a text's beginning, and at the four places of a phrase; in place
         of a phrase's first, the end."""
-        words = enumerate(self.vocabulary.words)
         kinds: list[list[int]] = [[], [1], [], [], []]
-        for number, word in words:
+        for number, word in enumerate(self.vocabulary.words):
             kind = _kind(word)
             if kind is not None:
                 kinds[kind].append(number)
@@ -96,12 +105,6 @@ class T5Author:
     def _events(self) -> BoolArray:
         """Which words are events, [vocabulary]."""
         return np.array([is_event(word) for word in self.vocabulary.words], dtype=np.bool_)
-
-    def _readable(self, numbers: IntArray) -> list[list[str]]:
-        """As words; the end and what is behind it left out."""
-        return [
-            self.vocabulary.read(number for number in row if number > 1) for row in numbers.tolist()
-        ]
 
 
 def _kind(word: str) -> int | None:

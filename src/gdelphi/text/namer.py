@@ -1,4 +1,4 @@
-"""Naming: from a point of the sphere to the phrase that it stands for.
+"""The namer: from a point of the sphere to the phrase that it stands for.
 
 A small T5 whose encoder reads the blocks of a point (verb, actor 1, actor 2) and its weight as four
 positions, and whose decoder writes the phrase in English. It may write phrases that were never
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
-from gdelphi.common.text_settings import TextSettings
+from gdelphi.common.sections import TextSettings
 from gdelphi.common.types import (
     FloatArray,
     IntArray,
@@ -29,7 +29,7 @@ from gdelphi.measures.grammar import Parsed, parse
 from gdelphi.measures.space import Space
 from gdelphi.text.t5 import (
     load_weights,
-    read_training,
+    read_text_training,
     t5_config,
 )
 from gdelphi.text.vocabulary import Vocabulary
@@ -51,11 +51,7 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(space: Space) -> Blocks:
-    """The blocks of a space of slots."""
-    if space.settings.layout != "slots":
-        raise TrainingError(
-            "points are named slot by slot: the namer needs measures.layout = slots"
-        )
+    """The blocks of a space."""
     verb, actor = space.blocks["verb"].dimension, space.blocks["actor"].dimension
     return Blocks((0, verb, verb + actor, verb + 2 * actor), space.shares)
 
@@ -105,29 +101,33 @@ class Namer:
     @classmethod
     def load(cls, folder: Path, space: Space) -> "Namer":
         """The namer that a training has left; it names points of the space that it was made for."""
-        said = read_training(folder, KIND)["origin"]
-        if said["space"] != space.fingerprint:
+        origin = read_text_training(folder, KIND)["origin"]
+        if origin["space"] != space.fingerprint:
             raise TrainingError(
-                f"{folder} names points of the space {said['space']}, these are of "
+                f"{folder} names points of the space {origin['space']}, these are of "
                 f"{space.fingerprint}: train a namer on these measures"
             )
         vocabulary = Vocabulary.load(folder)
-        model = naming_model(TextSettings(**said["text"]), len(vocabulary), blocks_of(space))
+        model = naming_model(TextSettings(**origin["text"]), len(vocabulary), blocks_of(space))
         load_weights(model, folder)
         return cls(model, vocabulary)
 
     @torch.no_grad()
     def words(self, points: VectorArray, weights: FloatArray) -> list[str]:
         """The phrase of each point, as it was written."""
-        found: list[str] = []
+        phrases: list[str] = []
         for start in range(0, len(points), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             states = self.model.read(
                 torch.from_numpy(np.ascontiguousarray(points[part])).to(self.model.device),
                 torch.from_numpy(weights[part].astype(np.float32)).to(self.model.device),
             )
-            found += [self._text(row) for row in self._write(states)]
-        return found
+            # The end (1) and the padding behind it (0) are left out.
+            phrases += [
+                " ".join(self.vocabulary.read(number for number in row if number > 1))
+                for row in self._write(states).tolist()
+            ]
+        return phrases
 
     def _write(self, states: Tensor) -> IntArray:
         """The likeliest word at each place, [n, word]."""
@@ -136,19 +136,16 @@ class Namer:
         written, kept = [], None
         ended = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(LONGEST):
-            said = self.model(
+            output = self.model(
                 encoder_outputs=encoded, decoder_input_ids=last, past_key_values=kept,
                 use_cache=True,
             )  # fmt: skip
-            last, kept = said.logits[:, -1:].argmax(-1), said.past_key_values
+            last, kept = output.logits[:, -1:].argmax(-1), output.past_key_values
             written.append(last[:, 0].masked_fill(ended, 0))
             ended |= last[:, 0] == 1
             if ended.all():
                 break
         return torch.stack(written, dim=1).cpu().numpy()
-
-    def _text(self, numbers: IntArray) -> str:
-        return " ".join(self.vocabulary.read(number for number in numbers.tolist() if number > 1))
 
     def name(self, points: VectorArray, weights: FloatArray) -> list[Parsed | None]:
         """The codes of each point; None where what was written is no phrase."""
@@ -158,8 +155,8 @@ class Namer:
 def nearest(points: VectorArray, observed: VectorArray) -> IntArray:
     """For each point the observed one that is nearest to it."""
     parts = np.array_split(points, max(len(points) // AT_ONCE, 1))
-    found = [(part @ observed.T).argmax(axis=1) for part in parts]
-    return np.concatenate(found).astype(np.int64)
+    places = [(part @ observed.T).argmax(axis=1) for part in parts]
+    return np.concatenate(places).astype(np.int64)
 
 
 # --- how good names are ---------------------------------------------------------------------------

@@ -29,9 +29,10 @@ from gdelphi.gdelt.cameo import (
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.phrases import canonical, sentence
 from gdelphi.measures.space import Points
+from gdelphi.model.task import Loss, StepBatch
 from gdelphi.text.compact import SPECIAL
 from gdelphi.text.corpus import IGNORED
-from gdelphi.text.forecaster_task import TextData
+from gdelphi.text.data import TextData, step_random
 from gdelphi.text.namer import (
     KIND,
     Namer,
@@ -41,10 +42,14 @@ from gdelphi.text.namer import (
     naming_model,
 )
 from gdelphi.text.t5 import text_loss
-from gdelphi.text.vocabulary import learn_vocabulary
+from gdelphi.text.task import TextTask
+from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
 
 HELD_OUT: Final = 10  # one phrase of so many
 LARGER: Final = 4  # a batch has so many times the phrases that the forecaster's has sequences
+MADE_ACTORS: Final = 2000  # actors that are learned from though no day had them
+MOST_WORDS: Final = 8000  # of the vocabulary: more than the tables have
+EVALUATED: Final = 256  # held-out phrases that a training is evaluated on
 SEED: Final = 20
 
 
@@ -64,10 +69,10 @@ def held_out(key: PhraseKey) -> bool:
 class Slots:
     """Vectors of codes and actors, and phrases by their places in them."""
 
-    def __init__(self, ground: TextData, made_actors: int) -> None:
-        self.space, pack = ground.space, ground.pack
-        self.blocks = blocks_of(ground.space)
-        points = Points(ground.space, open_cache(ground.settings))
+    def __init__(self, data: TextData, made_actors: int) -> None:
+        self.space, pack = data.space, data.pack
+        self.blocks = blocks_of(data.space)
+        points = Points(data.space, open_cache(data.settings))
         known = list(pack.keys["actor"])
         made = [key for key in make_actors(made_actors) if key not in set(known)]
         self.actors = [*known, *made]
@@ -97,69 +102,63 @@ def make_actors(number: int) -> list[str]:
     random = np.random.default_rng(SEED)
     nations = sorted({country.cameo for country in countries() if country.cameo})
     roles = sorted(actor_types())
-    found: dict[str, None] = {}
-    while len(found) < number:
+    actors: dict[str, None] = {}  # distinct, in the order of drawing
+    while len(actors) < number:
         nation = "" if random.random() < 0.1 else str(random.choice(nations))
         more = "" if random.random() < 0.8 else str(random.choice(roles))
-        found[canonical(f"{nation}|||||{random.choice(roles)}|{more}")] = None
-    return list(found)
+        actors[canonical(f"{nation}|||||{random.choice(roles)}|{more}")] = None
+    return list(actors)
 
 
-def observed_phrases(ground: TextData, until: int) -> IntArray:
+def observed_phrases(data: TextData, until: int) -> IntArray:
     """Distinct phrases of the clouds of the first days as places (code, actor 1, actor 2)."""
-    pack, found = ground.pack, []
+    pack, days = data.pack, []
     for day in np.flatnonzero(pack.present[:until]).tolist():
-        of_day = [pack.cloud(day, stream)[0] for stream in range(pack.shape[1])]
-        found.append(np.unique(np.concatenate(of_day), axis=0))
-    return np.unique(np.concatenate(found), axis=0).astype(np.int64)
+        clouds = [pack.cloud(day, stream)[0] for stream in range(pack.shape[1])]
+        days.append(np.unique(np.concatenate(clouds), axis=0))
+    return np.unique(np.concatenate(days), axis=0).astype(np.int64)
 
 
-class NamingTask:
+def learn_names(slots: Slots) -> Vocabulary:
+    """All words of the phrases of these codes and actors: there are a few thousand."""
+    counts: Counter[str] = Counter()
+    for code in slots.codes:
+        for subject, target in (("KEN", ""), ("|||||COP", ""), ("KEN", "UGA"), ("|||||COP", "UGA")):
+            counts.update(sentence(subject, code, target).split())
+    for key in slots.actors:
+        counts.update(sentence(key, "010", key).split())
+    return learn_vocabulary(counts, SPECIAL, fewest=1, most=MOST_WORDS)
+
+
+class NamerTask(TextTask):
     """Phrases from points."""
 
     kind = KIND
-    unused = frozenset({"namer_steps"})
-    number_judged = 256  # held-out phrases that a training is judged on
 
-    def __init__(self, ground: TextData) -> None:
-        text = ground.settings.text
-        self.ground, self.settings = ground, text.model_copy(update={"steps": text.namer_steps})
-        self.size = LARGER * text.batch
-        """phrases of a step"""
-        self.slots = Slots(ground, self.settings.made_actors)
-        self._until = int(ground.targets("train")[-1]) + 1
-        phrases = observed_phrases(ground, self._until)
+    def __init__(self, data: TextData, made_actors: int = MADE_ACTORS) -> None:
+        self.slots = Slots(data, made_actors)
+        self._made_actors = made_actors
+        text = data.settings.text
+        settings = text.model_copy(update={"steps": text.namer_steps})
+        super().__init__(data, settings, learn_names(self.slots))
+        self._until = int(data.targets("train")[-1]) + 1
+        phrases = observed_phrases(data, self._until)
         kept = np.array([not held_out(key) for key in self.slots.keys(phrases)], dtype=np.bool_)
         self.observed, self.others = phrases[kept], phrases[~kept]
         """places of phrases to learn from, and of those held out"""
-        self.vocabulary = self._learn_words()
         self._atoms = self._named_atoms()
 
-    def _learn_words(self) -> Any:
-        """All words of the tables' phrases: there are a few thousand."""
-        counts: Counter[str] = Counter()
-        for code in self.slots.codes:
-            for subject, target in (("KEN", ""), ("|||||COP", ""), ("KEN", "UGA"),
-                                    ("|||||COP", "UGA")):  # fmt: skip
-                counts.update(sentence(subject, code, target).split())
-        for key in self.slots.actors:
-            counts.update(sentence(key, "010", key).split())
-        return learn_vocabulary(counts, SPECIAL, fewest=1, most=self.settings.most_words)
+    def origin(self) -> dict[str, Any]:
+        return {**super().origin(), "made_actors": self._made_actors}
 
     def _named_atoms(self) -> IntArray:
         """Rows of the pack's atoms that may be learned from."""
-        said = self.ground.said
-        each = (self.ground.pack.facts.variants + 1) * self.ground.pack.shape[1]
-        last = int(said.starts[self._until * each])
-        distinct, back = np.unique(said.places[:last], axis=0, return_inverse=True)
-        out = [
-            held_out((said.actors[first], said.codes[code], said.actors[second]))
-            for code, first, second in distinct.tolist()
-        ]
+        descriptors = self.data.descriptors
+        per_day = (self.data.pack.facts.variants + 1) * self.data.pack.shape[1]
+        last = int(descriptors.starts[self._until * per_day])
+        distinct, back = np.unique(descriptors.places[:last], axis=0, return_inverse=True)
+        out = [held_out(key) for key in descriptors.keys(distinct)]
         return np.flatnonzero(~np.array(out, dtype=np.bool_)[back])
-
-    def origin(self) -> dict[str, Any]:
-        return self.ground.origin()
 
     def model(self) -> PreTrainedModel:
         return naming_model(self.settings, len(self.vocabulary), self.slots.blocks)
@@ -172,16 +171,12 @@ class NamingTask:
 
     def atoms(self, rows: IntArray) -> Examples:
         """Atoms of descriptors with what they are called."""
-        said = self.ground.said
-        points, weights, _ = self.ground.pack.atom_columns()
-        keys = [
-            (said.actors[first], said.codes[code], said.actors[second])
-            for code, first, second in said.places[rows].tolist()
-        ]
+        points, weights, _ = self.data.pack.atom_columns()
+        keys = self.data.descriptors.keys(self.data.descriptors.places[rows])
         return Examples(np.asarray(points[rows]), weights[rows].astype(np.float64), keys)
 
-    def _drawn(self, random: np.random.Generator) -> Examples:
-        number = self.size
+    def draw(self, random: np.random.Generator, number: int) -> Examples:
+        """Random examples: half of them phrases of days, a quarter made, a quarter atoms."""
         quarter = number // 4
         seen = self.observed[random.integers(len(self.observed), size=number - 2 * quarter)]
         sizes = (len(self.slots.codes), len(self.slots.actors), len(self.slots.actors))
@@ -202,15 +197,21 @@ class NamingTask:
         longest = max(map(len, rows))
         return torch.tensor([row + [IGNORED] * (longest - len(row)) for row in rows])
 
-    def loss(self, model: Any, random: np.random.Generator) -> tuple[Tensor, int]:
-        return self._loss(model, self._drawn(random))
+    def batch(self, step: int, *, process: int, processes: int) -> StepBatch:
+        random, torch_seed = step_random(self.settings.seed, step, process)
+        examples = self.draw(random, LARGER * self.settings.batch // processes)
+        return StepBatch((examples, self.labels(examples.keys)), torch_seed)
 
-    def _loss(self, model: Any, examples: Examples) -> tuple[Tensor, int]:
+    def loss(self, model: Any, data: tuple[Examples, Tensor]) -> Loss:
+        examples, labels = data
+        words = int((labels != IGNORED).sum())
+        return Loss(self.nats(model, examples, labels) / max(words, 1), {})
+
+    def nats(self, model: Any, examples: Examples, labels: Tensor) -> Tensor:
+        """Of all words that are to be written, summed."""
         states = self.read(model, examples)
-        labels = self.labels(examples.keys)
         mask = torch.ones(states.shape[:2], dtype=torch.long, device=states.device)
-        loss = text_loss(model, states, mask, labels.to(states.device))
-        return loss, int((labels != IGNORED).sum())
+        return text_loss(model, states, mask, labels.to(states.device))
 
     @staticmethod
     def read(model: Any, examples: Examples) -> Tensor:
@@ -222,10 +223,10 @@ class NamingTask:
         return states
 
     @cached_property
-    def judged(self) -> Examples:
-        """Held-out phrases that a training is judged on."""
+    def evaluated(self) -> Examples:
+        """Held-out phrases that a training is evaluated on."""
         random = np.random.default_rng(SEED)
-        size = min(self.number_judged, len(self.others))
+        size = min(EVALUATED, len(self.others))
         places = self.others[random.choice(len(self.others), size=size, replace=False)]
         return self.phrases(places, np.full(size, 0.2))
 
@@ -235,17 +236,18 @@ class NamingTask:
 
     def evaluate(self, model: Any) -> dict[str, Any]:
         """Nats of a held-out phrase, and how many are read back as what they were."""
-        loss, _ = self._loss(model, self.judged)
-        named = self.namer(model).name(self.judged.points, self.judged.weights)
-        same = agreement([None if x is None else x[:3] for x in named], self.judged.keys)
+        phrases = self.evaluated
+        nats = float(self.nats(model, phrases, self.labels(phrases.keys)))
+        named = self.namer(model).name(phrases.points, phrases.weights)
+        same = agreement([None if name is None else name[:3] for name in named], phrases.keys)
         return {
-            "score": float(loss) / len(self.judged.keys),
+            "score": nats / len(phrases.keys),
             "event": same.event,
             "roles": same.roles,
             "countries": same.countries,
         }
 
     def about(self) -> str:
-        return f"""A namer: from a point of the space {self.ground.space.fingerprint} it writes the
+        return f"""A namer: from a point of the space {self.data.space.fingerprint} it writes the
 phrase that the point stands for, in English. One phrase of {HELD_OUT} was held out; the figures are
-of {len(self.judged.keys)} of these. The score is nats a phrase."""
+of {len(self.evaluated.keys)} of these. The score is nats a phrase."""

@@ -27,13 +27,14 @@ from gdelphi.common.types import (
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.measures.past import Past, past_of
 from gdelphi.measures.phrases import lineage
-from gdelphi.measures.profiles import standard_events, surge_threshold
+from gdelphi.measures.profiles import standard_events
+from gdelphi.measures.targets import surge_threshold
 from gdelphi.text.compact import (
     MOST_VOLUME,
     DayText,
     volume_of,
 )
-from gdelphi.text.corpus import Descriptions
+from gdelphi.text.corpus import PackDescriptors
 
 SHARE_EDGES: Final = (0.0, 0.06, 0.12, 0.24, 0.48)
 """a share belongs to the class of the largest edge that it exceeds"""
@@ -68,12 +69,12 @@ def events_of(level: Level) -> dict[str, int]:
 def shares_of_text(text: DayText, level: Level) -> FloatArray:
     """Share of each standard event in a text, [code]."""
     places = events_of(level)
-    found = np.zeros(len(standard_events(level)))
+    shares = np.zeros(len(standard_events(level)))
     for phrase in text.phrases:
         place = places.get(phrase.code, places.get(lineage(phrase.code).full, -1))
         if place >= 0:
-            found[place] += phrase.weight
-    return found
+            shares[place] += phrase.weight
+    return shares
 
 
 class DescriptorShares(NamedTuple):
@@ -95,11 +96,11 @@ class Rates(NamedTuple):
     """[stream, code], NaN where there is no surge"""
 
 
-class Reader:
+class TextReader:
     """Reads texts about the streams of a pack."""
 
-    def __init__(self, said: Descriptions) -> None:
-        self._said = said
+    def __init__(self, descriptors: PackDescriptors) -> None:
+        self._descriptors = descriptors
         self._named: WeakKeyDictionary[History, DescriptorShares] = WeakKeyDictionary()
         self._rates: dict[tuple[int, date], tuple[History, Rates]] = {}
 
@@ -123,22 +124,21 @@ class Reader:
         threshold = surge_threshold(history, origin)
         share = classes(named.shares, SHARE_EDGES)
         relative = classes(named.shares / _above_zero(threshold)[:, None], SURGE_EDGES)
-        found = [
+        occurs, headline, surge = (
             _rates(past.happened(target)[:, days], relative if target == "surge" else share,
                    named.volumes)
             for target in TARGETS
-        ]  # fmt: skip
-        occurs, headline, surge = found
+        )  # fmt: skip
         return Rates(occurs, headline, surge, threshold)
 
     def _name(self, history: History, past: Past) -> DescriptorShares:
         """What the descriptors of all present days name, as far as the pack has them."""
-        pack, level = self._said.pack, level_of(history.codes)
+        pack, level = self._descriptors.pack, level_of(history.codes)
         first = (history.days[0] - pack.first_day).days
         if first < 0 or history.streams != pack.facts.streams:
             raise ForecastError("the history has other streams or earlier days than the pack")
         days = range(first, min(first + len(history.days), pack.facts.days))
-        shares = self._said.named(dict(events_of(level)), len(history.codes), days)
+        shares = self._descriptors.named(dict(events_of(level)), len(history.codes), days)
         present = past.known.ordinals - history.days[0].toordinal()
         present = present[present < len(days)]
         volumes = np.vectorize(volume_of, otypes=[np.int64])(history.volume[:, present])
@@ -154,19 +154,19 @@ class Reader:
         share = classes(shares, SHARE_EDGES)
         threshold = rates.threshold[stream]
         relative = classes(shares / _above_zero(threshold), SURGE_EDGES)
-        found = {
+        probabilities = {
             "occurs": rates.occurs[stream][code, volume, share].mean(axis=0),
             "headline": rates.headline[stream][code, volume, share].mean(axis=0),
             "surge": rates.surge[stream][code, volume, relative].mean(axis=0),
         }
-        found["surge"] = np.where(np.isnan(threshold), np.nan, found["surge"])
-        return found, shares
+        probabilities["surge"] = np.where(np.isnan(threshold), np.nan, probabilities["surge"])
+        return probabilities, shares
 
 
 def classes(values: FloatArray, edges: tuple[float, ...]) -> IntArray:
     """How many edges a value exceeds."""
-    found: IntArray = np.searchsorted(edges, values, side="left").astype(np.int64)
-    return found
+    number: IntArray = np.searchsorted(edges, values, side="left").astype(np.int64)
+    return number
 
 
 def _above_zero(threshold: FloatArray) -> FloatArray:
@@ -183,6 +183,8 @@ def _rates(happened: FloatArray, kinds: IntArray, volumes: IntArray) -> FloatArr
     known = ~np.isnan(happened)
     days = np.bincount(place[known], minlength=size).reshape(shape).astype(np.float64)
     hits: FloatArray = np.bincount(place[known], happened[known], size).reshape(shape).astype(float)
+    # From the rate of a class over everything, each finer one is drawn towards the one above it:
+    # class -> volume -> code -> stream.
     of_class = (hits.sum((0, 1, 2)) + 0.5) / (days.sum((0, 1, 2)) + 1)
     of_volume = _drawn(hits.sum((0, 1)), days.sum((0, 1)), of_class)
     of_code = _drawn(hits.sum(0), days.sum(0), of_volume)
@@ -190,5 +192,7 @@ def _rates(happened: FloatArray, kinds: IntArray, volumes: IntArray) -> FloatArr
 
 
 def _drawn(hits: FloatArray, days: FloatArray, towards: FloatArray) -> FloatArray:
-    found: FloatArray = (hits + POOLED_DAYS * towards) / (days + POOLED_DAYS)
-    return found
+    """(hits + m rate above) / (days + m): a rate with m = POOLED_DAYS days' worth of belief in the
+    one above it."""
+    rates: FloatArray = (hits + POOLED_DAYS * towards) / (days + POOLED_DAYS)
+    return rates

@@ -14,6 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from gdelphi.common.errors import TrainingError
+from gdelphi.common.files import atomic_write
 from gdelphi.text.compact import PAD, UNKNOWN
 
 NAME = "tokenizer.json"
@@ -47,10 +48,8 @@ class Vocabulary:
     def save(self, folder: Path) -> None:
         tokenizer: Any = Tokenizer(WordLevel(dict(self.number), unk_token=UNKNOWN))
         tokenizer.pre_tokenizer = WhitespaceSplit()
-        folder.mkdir(parents=True, exist_ok=True)
-        beside = folder / f".{NAME}.part"
-        tokenizer.save(str(beside))
-        beside.replace(folder / NAME)
+        with atomic_write(folder / NAME) as part:
+            tokenizer.save(str(part))
 
     @classmethod
     def load(cls, folder: Path) -> "Vocabulary":
