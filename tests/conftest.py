@@ -10,24 +10,25 @@ from gdelphi.common.settings import ENV_PREFIX
 
 LONG = (
     "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
-    "forecast/test_forecast.py", "app/test_pipeline.py",
-    "app/test_train_command.py", "model/test_train.py", "app/test_promote.py", "tests/test_lint.py",
-    "store/test_load.py",
+    "forecast/test_forecast.py", "app/test_pipeline.py", "app/test_train_command.py",
+    "model/test_train.py", "app/test_promote.py", "store/test_load.py",
     "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",
+    "measures/test_embed.py", "common/test_workers.py", "world/test_archive.py",
 )  # fmt: skip
 """files that take longest: begun first, they leave no worker alone at the end"""
-
 
 SLOW_FIXTURES = {"browser", "pinned", "predictor", "shared_data", "trained", "undisturbed"}
 """a browser is started, a model trained, real data read: whatever asks for one of them is slow"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, whole and in their order; what needs a slow fixture is marked as slow."""
-    order = {name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.name}", len(LONG)))
+    """Long files first, whole and in their order; mark what is slow by its file or fixtures."""
+    order = {name: number for number, name in enumerate(("tests/test_lint.py", *LONG))}
+    names = {item: f"{item.path.parent.name}/{item.path.name}" for item in items}
+    items.sort(key=lambda item: order.get(names[item], len(order)))
     for item in items:
-        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        fixtures = getattr(item, "fixturenames", ())
+        if names[item] in LONG or SLOW_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.slow)
 
 

@@ -12,7 +12,7 @@ from gdelphi.common.errors import (
     FileMissing,
     FileRefused,
 )
-from gdelphi.common.settings import IngestSettings
+from gdelphi.common.sections import IngestSettings
 from gdelphi.gdelt.archive import (
     FolderArchive,
     HttpArchive,
@@ -179,6 +179,7 @@ def test_single_files_lie_in_one_folder(tmp_path: Path) -> None:
         open_archive(PLAIN, [tmp_path / "a/z.csv"])
 
 
+@pytest.mark.slow
 def test_a_list_as_long_as_the_real_one_is_planned_without_stalling() -> None:
     """350,400 quarter hours, as GDELT 2.0 has after ten years, with one of them missing."""
     moment = datetime(2015, 2, 19)

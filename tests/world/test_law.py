@@ -38,6 +38,7 @@ def test_the_parts_average_one_and_the_world_is_stable() -> None:
     assert np.allclose(mean + occasions, 1)
 
 
+@pytest.mark.slow
 def test_rows_come_in_their_usual_numbers() -> None:
     config = PRESETS["default"].model_copy(update={"days": 1500})
     law = Law(config)
@@ -50,6 +51,7 @@ def test_rows_come_in_their_usual_numbers() -> None:
     assert np.all(np.abs(by_root - 1) < 0.15), dict(zip(ROOTS, by_root.round(2), strict=True))
 
 
+@pytest.mark.slow
 def test_excitation_can_be_recovered_from_the_counts() -> None:
     """Weighted least squares of tomorrow's rows on the last week's gives the planted kernel."""
     config = WorldConfig(

@@ -110,6 +110,7 @@ def test_knowing_the_regimes_is_better_still(panel: Panel, fair: Floats) -> None
     assert loss(said_by(panel.oracle(knows_all=True)), panel) < loss(fair, panel)
 
 
+@pytest.mark.slow
 def test_sampled_targets_are_calibrated_too(panel: Panel) -> None:
     judged = judge(panel, [panel.oracle()])
     for target in ("headline", "surge"):
