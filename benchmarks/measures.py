@@ -17,11 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gdelphi.common.settings import (
-    MeasureSettings,
-    Settings,
-    load_settings,
-)
+from gdelphi.common.sections import MeasureSettings
+from gdelphi.common.settings import Settings, load_settings
 from gdelphi.common.splits import split_days, training_end
 from gdelphi.common.types import (
     WORLD,

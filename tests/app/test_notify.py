@@ -13,7 +13,7 @@ import pytest
 
 from gdelphi.app import notify as notifying
 from gdelphi.app.notify import LONGEST, notify
-from gdelphi.common.flow_settings import FlowSettings
+from gdelphi.common.sections import FlowSettings
 
 
 class Hook:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdelphi.common.errors import ConfigError
-from gdelphi.common.settings import SplitSettings
+from gdelphi.common.sections import SplitSettings
 from gdelphi.common.splits import (
     PARTS,
     Splits,

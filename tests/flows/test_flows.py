@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdelphi.common.flow_settings import FlowSettings
+from gdelphi.common.sections import FlowSettings
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.predictor import Predictor
 from helpers.flow_harness import Stage, alone_variables, make_stage, put_in_use

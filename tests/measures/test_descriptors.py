@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gdelphi.common.settings import MeasureSettings
+from gdelphi.common.sections import MeasureSettings
 from gdelphi.common.types import Measure, VectorArray
 from gdelphi.measures.clouds import Cloud
 from gdelphi.measures.descriptors import (

@@ -23,7 +23,8 @@ from gdelphi.common.errors import (
     ConfigError,
     EncoderError,
 )
-from gdelphi.common.settings import EmbedSettings, Settings
+from gdelphi.common.sections import EmbedSettings
+from gdelphi.common.settings import Settings
 from gdelphi.common.types import VectorArray
 from gdelphi.measures import encoder as embed
 from gdelphi.measures.encoder import (
@@ -433,7 +434,8 @@ def test_opening_and_known_texts_need_no_torch(tmp_path: Path, minilm: Encoder) 
     source = """
 import json, sys
 from pathlib import Path
-from gdelphi.common.settings import Settings, EmbedSettings
+from gdelphi.common.sections import EmbedSettings
+from gdelphi.common.settings import Settings
 from gdelphi.measures.encoder import open_cache
 cache = open_cache(Settings(embed=EmbedSettings(cache=Path(sys.argv[1]), device="cpu")))
 print(cache.embed(json.loads(sys.argv[2])).shape)
@@ -589,7 +591,7 @@ def refuse(*_, **__):
     os.write(2, b"the network was asked")  # also heard from a thread
     raise OSError
 socket.socket.connect = socket.getaddrinfo = refuse
-from gdelphi.common.settings import EmbedSettings
+from gdelphi.common.sections import EmbedSettings
 from gdelphi.measures.encoder import open_encoder
 print(open_encoder(EmbedSettings(device="cpu")).encode(["a"]).shape)
 """

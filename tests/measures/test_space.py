@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gdelphi.common.errors import GdelphiError, MeasuresError
-from gdelphi.common.settings import MeasureSettings
+from gdelphi.common.sections import MeasureSettings
 from gdelphi.measures import space as space_module
 from gdelphi.measures.clouds import Cloud
 from gdelphi.measures.embed import training_clouds

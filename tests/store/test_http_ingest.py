@@ -13,7 +13,8 @@ import tenacity
 
 from gdelphi.common.errors import ArchiveError
 from gdelphi.common.progress import Silent
-from gdelphi.common.settings import IngestSettings, Settings
+from gdelphi.common.sections import IngestSettings
+from gdelphi.common.settings import Settings
 from gdelphi.gdelt.archive import HttpArchive
 from gdelphi.gdelt.layouts import QUARTER
 from gdelphi.store import prepare

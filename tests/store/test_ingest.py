@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gdelphi.common.errors import ConfigError, SystemExhausted
-from gdelphi.common.settings import IngestSettings, Settings
+from gdelphi.common.sections import IngestSettings
+from gdelphi.common.settings import Settings
 from gdelphi.gdelt import unpack as unpack_module
 from gdelphi.gdelt.archive import FolderArchive, Listing
 from gdelphi.gdelt.fetch import Fetched

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.common.settings import Settings, StatusSettings
+from gdelphi.common.sections import StatusSettings
+from gdelphi.common.settings import Settings
 from gdelphi.gdelt.layouts import QUARTER
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import IngestRequest, ingest

@@ -18,7 +18,8 @@ import httpx
 
 from gdelphi.common.errors import EncoderError, GdelphiError
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.settings import IngestSettings, Settings
+from gdelphi.common.sections import IngestSettings
+from gdelphi.common.settings import Settings
 from gdelphi.gdelt.archive import (
     ALIASES,
     MASTER_LIST,

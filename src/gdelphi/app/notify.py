@@ -19,7 +19,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from gdelphi.common.flow_settings import FlowSettings
+from gdelphi.common.sections import FlowSettings
 
 ATTEMPTS: Final = 4
 FIRST_PAUSE: Final = 1.0  # seconds; it doubles

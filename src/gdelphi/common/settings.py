@@ -1,9 +1,9 @@
 """Settings: `gdelphi.toml`, then `GDELPHI_...` variables, then flags, each over the one before.
 
-One frozen object holds everything that can be set. The three layers are read one by one instead of
-letting pydantic-settings merge them, because `gdelphi config` has to say where a value came from,
-and because an unknown key must be an error that names the nearest known one: a misspelt key that
-is silently ignored is found at night.
+One frozen object holds everything that can be set; `sections.py` has its parts. The three layers
+are read one by one instead of letting pydantic-settings merge them, because `gdelphi config` has to
+say where a value came from, and because an unknown key must be an error that names the nearest
+known one: a misspelt key that is silently ignored is found at night.
 """
 
 import difflib
@@ -11,17 +11,14 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
-    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -31,150 +28,28 @@ from pydantic_settings import (
 )
 
 from gdelphi.common.errors import ConfigError
-from gdelphi.common.flow_settings import FlowSettings, ReportSettings
-from gdelphi.common.text_settings import TextSettings
-from gdelphi.common.train_settings import TrainSettings
+from gdelphi.common.sections import (
+    EmbedSettings,
+    FlowSettings,
+    IngestSettings,
+    MeasureSettings,
+    ReportSettings,
+    SequenceSettings,
+    SplitSettings,
+    StatusSettings,
+    TextSettings,
+    TrainSettings,
+)
 
 CONFIG_NAME = "gdelphi.toml"
 ENV_PREFIX = "GDELPHI_"
 ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
-
-GDELT1 = "http://data.gdeltproject.org/events/"
-GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
-
 PATHS = (
     "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
     "report.backtest", "flows.models", "text.pretrained",
 )  # fmt: skip
 
 MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]
-
-
-class IngestSettings(BaseModel):
-    """How archives are read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    archive: str = Field(GDELT1, description="URL or folder; gdelt1 and gdelt2 name GDELT's site")
-    label: str | None = Field(
-        None, description="name of the archive in the ledger, so that a mirror may take its place"
-    )
-    translated: bool = Field(False, description="read the feed of translated news too (GDELT 2.0)")
-    reduced: bool = Field(False, description="read MASTERREDUCEDV2 too, where the archive has it")
-    jobs: int = Field(4, ge=1, le=64, description="files fetched and unpacked at the same time")
-    default_days: int = Field(
-        400, ge=1, description="days taken from a large archive when nothing says since when"
-    )
-    default_gigabytes: float = Field(
-        2.0,
-        ge=0,
-        description="an archive up to this size is taken whole when nothing says since when",
-    )
-    downloads: Path = Field(Path("data/downloads"), description="folder for files being fetched")
-    keep_downloads: bool = Field(False, description="keep fetched files after loading them")
-    attempts: int = Field(5, ge=1, description="tries for each file before the run gives it up")
-    backoff_seconds: float = Field(1.0, ge=0, description="first pause between tries; it doubles")
-    timeout_seconds: float = Field(30.0, gt=0, description="silence after which a server stalls")
-    max_unpacked_gigabytes: float = Field(8.0, gt=0, description="cap on one file's text")
-
-
-class StatusSettings(BaseModel):
-    """When `gdelphi status` raises the alarm."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    stale_after_days: int = Field(
-        2, ge=0, description="days that the last complete news day may lie behind today (UTC)"
-    )
-    volume_weeks: int = Field(8, ge=2, description="past weeks that a day's volume is held against")
-    volume_factor: float = Field(
-        2.0, gt=1, description="a volume this many times off its usual is always looked at"
-    )
-
-
-class EmbedSettings(BaseModel):
-    """How texts become vectors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    encoder: str = Field(
-        "minilm",
-        description="minilm (the packaged all-MiniLM-L6-v2), a folder, a hub name, or hashing "
-        "(for tests only)",
-    )
-    cache: Path | None = Field(
-        None, description="folder of the embedding cache; `embeddings` beside the store if unset"
-    )
-    device: str = Field(
-        "auto",
-        pattern=r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$",
-        description="auto, cpu, cuda, cuda:1, mps",
-    )
-    precision: Literal["float32", "float16", "bfloat16"] = Field(
-        "float32", description="of the encoder; halves are quicker on a GPU, and other vectors"
-    )
-    batch_size: int = Field(256, ge=1, description="texts encoded at once")
-
-
-class MeasureSettings(BaseModel):
-    """How a day becomes a measure on the sphere, and a descriptor."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    folder: Path | None = Field(
-        None, description="clouds, space and descriptors; <store>.measures beside it if unset"
-    )
-    verb_weight: float = Field(0.65, gt=0, lt=1, description="share of the verb in a point")
-    actor1_weight: float = Field(
-        0.2, ge=0, lt=1, description="share of actor 1; the rest is actor 2's"
-    )
-    verb_dimensions: int = Field(32, ge=2, description="dimensions kept of a verb")
-    actor_dimensions: int = Field(32, ge=2, description="dimensions kept of an actor")
-    fewest_atoms: int = Field(3, ge=1, description="atoms of a descriptor, at least")
-    most_atoms: int = Field(10, ge=1, le=10, description="atoms of a descriptor, at most")
-    explained: float = Field(
-        0.6, gt=0, le=1, description="a descriptor takes atoms until it explains this much"
-    )
-
-    @model_validator(mode="after")
-    def _leave_room(self) -> Self:
-        if self.verb_weight + self.actor1_weight > 1:
-            raise ValueError("verb_weight and actor1_weight leave nothing for actor 2")
-        if self.fewest_atoms > self.most_atoms:
-            raise ValueError("fewest_atoms is more than most_atoms")
-        return self
-
-
-class SplitSettings(BaseModel):
-    """Which days are for what, by the day that is forecast."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    train: float = Field(0.6, gt=0, lt=1, description="share of days for training")
-    validation_a: float = Field(
-        0.1, gt=0, lt=1, description="share for validation A: early stopping"
-    )
-    validation_b: float = Field(0.1, gt=0, lt=1, description="share for validation B: calibration")
-    train_until: date | None = Field(None, description="last day of training, in place of a share")
-    validation_a_until: date | None = Field(None, description="last day of validation A")
-    validation_b_until: date | None = Field(None, description="last day of validation B")
-    embargo_days: int = Field(7, ge=0, description="days left out between two parts")
-
-
-class SequenceSettings(BaseModel):
-    """What training reads."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    streams: int = Field(
-        50, ge=1, description="countries, those with the most rows on training days"
-    )
-    only: tuple[str, ...] = Field((), description="these streams, in place of the largest")
-    context_days: int = Field(50, ge=1, description="days of clouds that a forecast looks back on")
-    memory_days: int = Field(365, ge=1, description="days of descriptors that it may draw from")
-    variants: int = Field(
-        4, ge=0, description="random descriptors of each day, beside the day's own"
-    )
 
 
 class Settings(BaseSettings):
@@ -331,8 +206,8 @@ def _from_environment() -> dict[str, Any]:
         if name.startswith(ENV_PREFIX) and name not in by_env and name != ENV_CONFIG:
             hint = _nearest(name, [*by_env, ENV_CONFIG])
             raise ConfigError(f"environment: unknown variable {name}{hint}")
-    given = EnvSettingsSource(Settings)()
-    return {key: _dig(given, key) for name, key in by_env.items() if name in os.environ}
+    nested = EnvSettingsSource(Settings)()
+    return {key: _value_at(nested, key) for name, key in by_env.items() if name in os.environ}
 
 
 def _nearest(word: str, known: list[str]) -> str:
@@ -351,7 +226,7 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _dig(nested: Mapping[str, Any], key: str) -> Any:
+def _value_at(nested: Mapping[str, Any], key: str) -> Any:
     value: Any = nested
     for part in key.split("."):
         value = value[part]

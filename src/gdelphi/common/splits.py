@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final, Literal
 
 from gdelphi.common.errors import ConfigError
-from gdelphi.common.settings import SplitSettings
+from gdelphi.common.sections import SplitSettings
 
 SplitPart = Literal["train", "validation_a", "validation_b", "test"]
 PARTS: Final[tuple[SplitPart, ...]] = ("train", "validation_a", "validation_b", "test")

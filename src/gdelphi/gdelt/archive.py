@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from gdelphi.common.errors import ArchiveError, FileMissing
-from gdelphi.common.settings import (
+from gdelphi.common.sections import (
     GDELT1,
     GDELT2,
     IngestSettings,

@@ -27,7 +27,7 @@ from gdelphi.common.errors import (
     FileRefused,
 )
 from gdelphi.common.files import text_digest
-from gdelphi.common.settings import IngestSettings
+from gdelphi.common.sections import IngestSettings
 from gdelphi.gdelt.faults import raise_if_exhausted
 from gdelphi.gdelt.file_names import SourceFile
 

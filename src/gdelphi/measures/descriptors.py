@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.settings import MeasureSettings
+from gdelphi.common.sections import MeasureSettings
 from gdelphi.common.types import (
     FloatArray,
     IntArray,

@@ -26,7 +26,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from gdelphi.common.errors import ConfigError, EncoderError
-from gdelphi.common.settings import EmbedSettings, Settings
+from gdelphi.common.sections import EmbedSettings
+from gdelphi.common.settings import Settings
 from gdelphi.common.types import (
     BoolArray,
     IntArray,

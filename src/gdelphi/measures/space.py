@@ -29,7 +29,7 @@ from safetensors.numpy import load_file, save_file
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import DIGEST_LENGTH, atomic_write, write_json_atomically
-from gdelphi.common.settings import MeasureSettings
+from gdelphi.common.sections import MeasureSettings
 from gdelphi.common.types import (
     WORLD,
     FloatArray,

@@ -10,7 +10,8 @@ from datetime import date, timedelta
 from typing import Final
 
 from gdelphi.common.errors import ConfigError
-from gdelphi.common.settings import Settings, SplitSettings
+from gdelphi.common.sections import SplitSettings
+from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
 from gdelphi.forecast.archive import ForecastManifest
 from gdelphi.report.content import Record

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gdelphi.common.progress import SILENT
-from gdelphi.common.settings import IngestSettings, Settings
+from gdelphi.common.sections import IngestSettings
+from gdelphi.common.settings import Settings
 from gdelphi.gdelt.archive import (
     Archive,
     Listing,

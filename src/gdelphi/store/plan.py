@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from gdelphi.common.errors import ConfigError
-from gdelphi.common.settings import IngestSettings
+from gdelphi.common.sections import IngestSettings
 from gdelphi.gdelt.archive import Listing
 from gdelphi.gdelt.file_names import SourceFile, gaps
 from gdelphi.store.ledger import Entry

@@ -21,7 +21,7 @@ from gdelphi.common.errors import (
     FileMissing,
     FileRefused,
 )
-from gdelphi.common.settings import IngestSettings
+from gdelphi.common.sections import IngestSettings
 from gdelphi.gdelt.archive import Archive
 from gdelphi.gdelt.faults import describe_error, raise_if_exhausted
 from gdelphi.gdelt.fetch import Fetched

@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any
 
 from gdelphi.common.files import text_digest
-from gdelphi.common.settings import Settings, StatusSettings
+from gdelphi.common.sections import StatusSettings
+from gdelphi.common.settings import Settings
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.rows import REASON_KIND
 
