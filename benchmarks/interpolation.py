@@ -46,13 +46,11 @@ from rich.progress import Progress
 from torch import Tensor, nn
 
 from gdelphi.common.types import Measure
-from gdelphi.model.network import MeasureConfig, TransportBlock
-from gdelphi.ot import (
-    Measures,
-    SinkhornSettings,
-    exact_wasserstein2,
-    sinkhorn,
-)
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.transport import TransportBlock
+from gdelphi.ot.entropic import SinkhornSettings, sinkhorn
+from gdelphi.ot.geometry import Measures
+from gdelphi.ot.references import exact_wasserstein2
 
 PAIRS, POINTS, ATOMS, FRESH = 8, 1_000, 5, 10_000
 STEPS = 8_000

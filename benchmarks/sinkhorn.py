@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gdelphi.ot import (
-    Measures,
+from gdelphi.ot.entropic import (
     SinkhornSettings,
     sinkhorn,
     sinkhorn_divergence,
 )
+from gdelphi.ot.geometry import Measures
 
 ATOMS = 8
 TUNED_ON = 8  # problems of the batch on which settings are chosen

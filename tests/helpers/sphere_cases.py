@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gdelphi.common.types import Measure
-from gdelphi.ot import Measures
+from gdelphi.ot.geometry import Measures
 
 DOUBLE = torch.float64
 

@@ -18,14 +18,14 @@ from gdelphi.judge.futures import (
     DRAWN,
     RANDOM_DAYS,
     RECENCY,
-    TILTED,
+    REWEIGHTED,
     TRANSPORTED,
     FutureJudge,
-    table_of,
+    future_table,
     text_can_be_scored,
 )
-from gdelphi.model.train import Trained
-from gdelphi.ot import sliced_energy_score
+from gdelphi.model.loop import Trained
+from gdelphi.ot.energy import sliced_energy_score
 from helpers.measured_world import DAYS, day_at
 from helpers.training_world import settings, undisturbed
 
@@ -86,9 +86,9 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
         if not len(outcome.weights):
             continue
         there = int(future.exists.sum())
-        tilted = future.tilted.weights[future.exists]
+        tilted = future.reweighted.weights[future.exists]
         equal = np.full(there, 1 / there)
-        for name, weights in ((TRANSPORTED, equal), (TILTED, tilted / tilted.sum())):
+        for name, weights in ((TRANSPORTED, equal), (REWEIGHTED, tilted / tilted.sum())):
             expected = sliced_energy_score(members(future), outcome, weights=weights)
             assert found[stream, name].energy == pytest.approx(expected, abs=1e-7)
         days = [(day - predictor.pack.first_day).days for day in future.days]
@@ -111,7 +111,7 @@ def test_futures_that_are_the_day_that_came_have_no_error(
         weights[:, : len(outcome.weights)] = outcome.weights
         exact.append(replace(future, points=points, weights=weights))
     for score in FutureJudge(predictor, text=False).day(ORIGIN, exact):
-        if score.ensemble in (TRANSPORTED, TILTED):
+        if score.ensemble in (TRANSPORTED, REWEIGHTED):
             assert score.energy == pytest.approx(0, abs=1e-6)
             assert score.sinkhorn == pytest.approx(0, abs=2e-3)
         else:
@@ -161,14 +161,14 @@ def test_the_same_scores_whatever_else_is_asked(
     before = ORIGIN - timedelta(days=1)
     judge.day(before, futures_at(predictor, before))
     again = judge.day(ORIGIN, futures)
-    assert str(table_of(again).to_pydict()) == str(table_of(first).to_pydict())
+    assert str(future_table(again).to_pydict()) == str(future_table(first).to_pydict())
 
 
 @pytest.mark.skipif(not text_can_be_scored(), reason="rouge-score or POT is not installed")
 def test_words_are_compared_too(predictor: Predictor, futures: list[StreamFutures]) -> None:
     found = scores_of(predictor, futures, text=True)
     for (_, ensemble), score in found.items():
-        if ensemble in (TILTED, BRIEF, RANDOM_DAYS):
+        if ensemble in (REWEIGHTED, BRIEF, RANDOM_DAYS):
             assert 0 < score.rouge.two <= score.rouge.one <= 1
         else:
             assert np.isnan(score.rouge.one)

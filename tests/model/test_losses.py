@@ -22,7 +22,8 @@ from gdelphi.model.losses import (
     rows_loss,
     training_loss,
 )
-from gdelphi.model.network import Futures, MeasureModel
+from gdelphi.model.network import MeasureModel
+from gdelphi.model.transport import Futures
 from gdelphi.ot.energy import energy_score, root_divergence
 from gdelphi.ot.entropic import sinkhorn_divergence
 from gdelphi.ot.geometry import Measures

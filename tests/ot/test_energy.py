@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from gdelphi.common.errors import TransportError
 from gdelphi.common.types import Measure
-from gdelphi.ot import (
-    Measures,
-    SinkhornSettings,
-    SlicedSettings,
-    TransportError,
-    batch_measures,
+from gdelphi.ot.energy import (
     energy_score,
     root_divergence,
-    sinkhorn_divergence,
-    sliced_embedding,
     sliced_energy_score,
+)
+from gdelphi.ot.entropic import SinkhornSettings, sinkhorn_divergence
+from gdelphi.ot.geometry import Measures, batch_measures
+from gdelphi.ot.sliced import (
+    SlicedSettings,
+    sliced_embedding,
     sliced_wasserstein2,
 )
 

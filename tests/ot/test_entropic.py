@@ -6,23 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from gdelphi.ot import (
-    Measures,
+from gdelphi.ot import semidual
+from gdelphi.ot.entropic import (
     SinkhornSettings,
     Transport,
-    bures_wasserstein2,
-    exact_transport_cost,
-    exact_wasserstein2,
     self_transport,
-    semidual,
     sinkhorn,
     sinkhorn_divergence,
 )
 from gdelphi.ot.geometry import (
     COSTS,
     Cost,
+    Measures,
     cost_of,
     slope_of,
+)
+from gdelphi.ot.references import (
+    bures_wasserstein2,
+    exact_transport_cost,
+    exact_wasserstein2,
 )
 from helpers.sphere_cases import DOUBLE, as_numpy, circle, random_measures
 

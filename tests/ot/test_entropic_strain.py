@@ -7,18 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from gdelphi.common.errors import TransportError
 from gdelphi.common.types import Measure
-from gdelphi.ot import (
-    Measures,
+from gdelphi.ot import semidual
+from gdelphi.ot.entropic import (
     SinkhornSettings,
-    TransportError,
-    batch_measures,
     self_transport,
-    semidual,
     sinkhorn,
     sinkhorn_divergence,
 )
-from gdelphi.ot.geometry import COSTS, Cost
+from gdelphi.ot.geometry import COSTS, Cost, Measures, batch_measures
 from helpers.sphere_cases import DOUBLE, random_measures, unit
 
 pytestmark = pytest.mark.usefixtures("one_thread")

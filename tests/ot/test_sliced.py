@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from gdelphi.ot import (
-    Measures,
+from gdelphi.common.errors import TransportError
+from gdelphi.ot.geometry import Measures
+from gdelphi.ot.sliced import (
     SlicedSettings,
-    TransportError,
     sliced_embedding,
     sliced_wasserstein2,
 )

@@ -37,26 +37,23 @@ from gdelphi.common.types import (
     Measure,
 )
 from gdelphi.forecast.baselines import RecencyBootstrap
-from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.wording import (
-    in_words,
-    normalised,
-    text_of_brief,
-    text_of_day,
-    text_of_written,
+    english_phrases,
+    normalise,
+    brief_text,
+    day_text,
+    written_text,
 )
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.past import past_of
 from gdelphi.measures.space import Points
-from gdelphi.ot import (
-    Measures,
-    energy_score,
-    root_divergence,
-    sinkhorn_divergence,
-    sliced_embedding,
-)
+from gdelphi.ot.energy import energy_score, root_divergence
+from gdelphi.ot.entropic import sinkhorn_divergence
+from gdelphi.ot.geometry import Measures
+from gdelphi.ot.sliced import sliced_embedding
 from gdelphi.scores.rouge import (
     UNDEFINED,
     Rouge,
@@ -68,7 +65,7 @@ from gdelphi.text.forecaster import StreamTexts
 from gdelphi.text.measures import measure_of
 
 TRANSPORTED: Final = "transported"
-TILTED: Final = "tilted"
+REWEIGHTED: Final = "tilted"
 DRAWN: Final = "drawn"
 RECENCY: Final = "recency"
 CLIMATOLOGY: Final = "climatology"
@@ -111,7 +108,7 @@ class FutureScore(NamedTuple):
     rouge: Rouge = UNDEFINED
 
 
-def table_of(scores: Sequence[FutureScore]) -> pa.Table:
+def future_table(scores: Sequence[FutureScore]) -> pa.Table:
     """The rows of a day."""
     columns: list[Sequence[object]] = [
         [getattr(score, name) for score in scores]
@@ -138,7 +135,7 @@ class FutureJudge:
     def __init__(self, predictor: Predictor, *, text: bool, seed: int = 0) -> None:
         self._predictor, self._pack = predictor, predictor.pack
         self._text, self._seed = text, seed
-        self._day_text = lru_cache(2**15)(partial(text_of_day, predictor.pack))
+        self._day_text = lru_cache(2**15)(partial(day_text, predictor.pack))
         starts = predictor.pack.atom_columns()[2]
         each = predictor.pack.facts.variants + 1
         sizes = np.diff(starts)[::each].reshape(predictor.pack.shape)
@@ -199,9 +196,9 @@ class FutureJudge:
             days = np.array([(day - first).days for day in futures.days], dtype=np.int64)
             there = futures.exists & self._has_atoms[days, place]
             rows = 1 + int(moved.exists.sum()) + np.searchsorted(distinct, days[there])
-            ensembles.pop(TILTED, None)
+            ensembles.pop(REWEIGHTED, None)
             if there.any():
-                ensembles[TILTED] = _Ensemble(rows, normalised(futures.tilted.weights[there]))
+                ensembles[REWEIGHTED] = _Ensemble(rows, normalise(futures.reweighted.weights[there]))
         if texts_as_days:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
@@ -253,29 +250,29 @@ class FutureJudge:
 
     def _written(self, written: StreamTexts, came: WeightedText, stream: str) -> dict[str, Rouge]:
         """Of texts as they were written, and of the one of the likeliest words."""
-        members = [text_of_written(each, stream) for each in written.texts if each.phrases][:TEXTS]
+        members = [written_text(each, stream) for each in written.texts if each.phrases][:TEXTS]
         equal = np.full(len(members), 1 / max(len(members), 1))
         return {
             WRITTEN: expected_rouge(members, equal, came) if members else UNDEFINED,
-            LIKELIEST: matched_rouge(text_of_written(written.likeliest, stream), came),
+            LIKELIEST: matched_rouge(written_text(written.likeliest, stream), came),
         }
 
     def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
         came = self._day_text(end + 1, place)
         stream = self._predictor.streams[place]
-        said = in_words(futures.called, stream)
+        said = english_phrases(futures.shown_phrases, stream)
         members, weights = [], []
         for number, masses in enumerate(futures.weights[:TEXTS]):
             kept = masses > 0
             if kept.any():
-                names = [said[phrase] for phrase in futures.calls[number][kept]]
-                members.append(WeightedText(names, normalised(masses[kept])))
-                weights.append(futures.tilted.weights[number])
-        brief = brief_of(futures, self._predictor.settings.measures)
-        shown = text_of_brief(brief, stream)
+                names = [said[phrase] for phrase in futures.shown_index[number][kept]]
+                members.append(WeightedText(names, normalise(masses[kept])))
+                weights.append(futures.reweighted.weights[number])
+        brief = expected_day_in_brief(futures, self._predictor.settings.measures)
+        shown = brief_text(brief, stream)
         given = np.array(weights)
         return {
-            TILTED: expected_rouge(members, normalised(given), came) if any(given) else UNDEFINED,
+            REWEIGHTED: expected_rouge(members, normalise(given), came) if any(given) else UNDEFINED,
             BRIEF: matched_rouge(shown, came),
             RANDOM_DAYS: self._random_texts(place, end, came),
         }
@@ -325,7 +322,7 @@ def _batch(
     places = [*range(len(came)), *range(after, total)]
     for place, each in zip(places, listed, strict=True):
         all_points[place, : len(each.weights)] = each.points
-        all_weights[place, : len(each.weights)] = normalised(each.weights)
+        all_weights[place, : len(each.weights)] = normalise(each.weights)
     return Measures(torch.from_numpy(all_points), torch.from_numpy(all_weights))
 
 
@@ -338,7 +335,7 @@ def _ensembles(
     found = {}
     if number:
         found[TRANSPORTED] = _Ensemble(moved, np.full(number, 1 / number))
-        found[TILTED] = _Ensemble(moved, normalised(futures.tilted.weights[kept]))
+        found[REWEIGHTED] = _Ensemble(moved, normalise(futures.reweighted.weights[kept]))
     for name, days in past.items():
         if len(days):
             rows = 1 + number + np.searchsorted(distinct, days)

@@ -29,28 +29,26 @@ from gdelphi.common.types import (
     IntArray,
     Measure,
 )
-from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor, stream_futures
 from gdelphi.forecast.wording import (
-    in_words,
-    normalised,
-    text_of,
-    text_of_brief,
-    text_of_day,
-    text_of_written,
+    english_phrases,
+    normalise,
+    weighted_text,
+    brief_text,
+    day_text,
+    written_text,
 )
 from gdelphi.measures.clouds import Coded
 from gdelphi.measures.descriptors import atom_rule, name_atoms
 from gdelphi.measures.encoder import open_cache
-from gdelphi.measures.profiles import shares_of
+from gdelphi.measures.targets import shares_of
 from gdelphi.measures.space import Points
-from gdelphi.ot import (
-    Measures,
-    energy_score,
-    sliced_embedding,
-)
+from gdelphi.ot.energy import energy_score
+from gdelphi.ot.geometry import Measures
 from gdelphi.ot.quantise import quantise_adaptively
+from gdelphi.ot.sliced import sliced_embedding
 from gdelphi.scores.rouge import (
     Rouge,
     WeightedText,
@@ -73,7 +71,7 @@ FORMS: Final[Mapping[str, Callable[[WeightedText, WeightedText], Rouge]]] = {
 }
 
 
-class Speaker(NamedTuple):
+class TextEnsemble(NamedTuple):
     """What somebody says of a stream's next day."""
 
     texts: list[WeightedText]
@@ -118,7 +116,7 @@ class TextJudge:
         dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
         found: list[TextScore] = []
         for place, said in enumerate(published):
-            came = text_of_day(self._pack, end + 1, place)
+            came = day_text(self._pack, end + 1, place)
             if not came.phrases:
                 continue
             futures = stream_futures(self._predictor, sampled, place, roots, said.occurs)
@@ -130,8 +128,8 @@ class TextJudge:
             found += [self._score(place, end, name, each) for name, each in speakers.items()]
         return found
 
-    def _score(self, place: int, end: int, name: str, speaker: Speaker) -> TextScore:
-        came = text_of_day(self._pack, end + 1, place)
+    def _score(self, place: int, end: int, name: str, speaker: TextEnsemble) -> TextScore:
+        came = day_text(self._pack, end + 1, place)
         nothing = WeightedText([], np.zeros(0))
         rouge = {
             form: mean_rouge([score(text, came) for text in speaker.texts or [nothing]])
@@ -144,7 +142,7 @@ class TextJudge:
 
     # Speakers.
 
-    def _past(self, place: int, end: int) -> dict[str, Speaker]:
+    def _past(self, place: int, end: int) -> dict[str, TextEnsemble]:
         """Those that only repeat the past."""
         since = max(end + 1 - YEAR, 0)
         there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
@@ -155,41 +153,41 @@ class TextJudge:
         drawn = random.choice(there, size=100).tolist()
         return {
             "random days": self._days(place, drawn),
-            "yesterday": Speaker([text_of_day(self._pack, there[-1], place)], []),
-            "usual day": Speaker([self._usual(place, there)], []),
+            "yesterday": TextEnsemble([day_text(self._pack, there[-1], place)], []),
+            "usual day": TextEnsemble([self._usual(place, there)], []),
         }
 
-    def _days(self, place: int, days: Sequence[int]) -> Speaker:
-        texts = [text_of_day(self._pack, day, place) for day in days[: self._most]]
-        return Speaker(texts, [self._pack.atoms(day, place) for day in days])
+    def _days(self, place: int, days: Sequence[int]) -> TextEnsemble:
+        texts = [day_text(self._pack, day, place) for day in days[: self._most]]
+        return TextEnsemble(texts, [self._pack.atoms(day, place) for day in days])
 
-    def _model(self, place: int, futures: StreamFutures) -> dict[str, Speaker]:
+    def _model(self, place: int, futures: StreamFutures) -> dict[str, TextEnsemble]:
         stream = self._predictor.streams[place]
-        called = in_words(futures.called, stream)
+        called = english_phrases(futures.shown_phrases, stream)
         texts, days = [], []
         for number in np.flatnonzero(futures.exists).tolist():
             kept = futures.weights[number] > 0
-            weights = normalised(futures.weights[number][kept])
-            texts.append(WeightedText([called[at] for at in futures.calls[number][kept]], weights))
+            weights = normalise(futures.weights[number][kept])
+            texts.append(WeightedText([called[at] for at in futures.shown_index[number][kept]], weights))
             days.append(Measure(futures.points[number][kept], weights))
-        brief = brief_of(futures, self._predictor.settings.measures)
-        shown = text_of_brief(brief, stream)
-        return {"futures": Speaker(texts[: self._most], days), "brief": Speaker([shown], [])}
+        brief = expected_day_in_brief(futures, self._predictor.settings.measures)
+        shown = brief_text(brief, stream)
+        return {"futures": TextEnsemble(texts[: self._most], days), "brief": TextEnsemble([shown], [])}
 
-    def _written(self, place: int, written: StreamTexts) -> dict[str, Speaker]:
+    def _written(self, place: int, written: StreamTexts) -> dict[str, TextEnsemble]:
         stream = self._predictor.streams[place]
         named = [text for text in written.texts if text.phrases]
         days = [measure_of(self._points, text) for text in named]
-        texts = [text_of_written(text, stream) for text in named[: self._most]]
-        likeliest = Speaker([text_of_written(written.likeliest, stream)], [])
-        return {"text": Speaker(texts, days), "text brief": likeliest}
+        texts = [written_text(text, stream) for text in named[: self._most]]
+        likeliest = TextEnsemble([written_text(written.likeliest, stream)], [])
+        return {"text": TextEnsemble(texts, days), "text brief": likeliest}
 
-    def _dreamt(self, place: int, end: int, shares: FloatArray) -> Speaker:
+    def _dreamt(self, place: int, end: int, shares: FloatArray) -> TextEnsemble:
         """Past days whose roots are nearest to those that the oracle imagines."""
         since = max(end + 1 - YEAR, 0)
         there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
         if not there:
-            return Speaker([], [])
+            return TextEnsemble([], [])
         past = shares_of(self._pack.weights[place, there])
         wanted = shares[: min(100, len(shares))]
         distance = np.abs(wanted[:, None] - past).sum(axis=2)
@@ -208,12 +206,12 @@ class TextJudge:
         masses = np.concatenate([each.weights for each in measures])
         kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
         points = np.concatenate([each.points for each in measures])[kept]
-        measure = Measure(points, normalised(masses[kept]))
+        measure = Measure(points, normalise(masses[kept]))
         found = quantise_adaptively(measure, atom_rule(self._predictor.settings.measures))
         codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
         chosen = name_atoms(codes, measure, found)
         stream = self._predictor.streams[place]
-        return text_of((phrases[kept[at]] for at in chosen), found.weights, stream)
+        return weighted_text((phrases[kept[at]] for at in chosen), found.weights, stream)
 
 
 def _energy(came: Measure, days: Sequence[Measure]) -> float:
@@ -224,7 +222,7 @@ def _energy(came: Measure, days: Sequence[Measure]) -> float:
     weights = np.zeros((len(listed), size))
     for row, each in enumerate(listed):
         points[row, : len(each.weights)] = each.points
-        weights[row, : len(each.weights)] = normalised(each.weights)
+        weights[row, : len(each.weights)] = normalise(each.weights)
     vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
     between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
     to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)

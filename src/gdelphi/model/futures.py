@@ -21,12 +21,8 @@ from torch import Tensor
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.measures.pack import Pack
-from gdelphi.model.network import (
-    Context,
-    Futures,
-    MeasureModel,
-    ModelOutput,
-)
+from gdelphi.model.network import Context, MeasureModel, ModelOutput
+from gdelphi.model.transport import Futures
 from gdelphi.ot.geometry import Measures
 
 RECENT: Final = 7

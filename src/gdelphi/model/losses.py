@@ -31,14 +31,9 @@ from gdelphi.model.futures import (
     probabilities_at,
     training_random_numbers,
 )
-from gdelphi.model.network import (
-    EMPTY,
-    Futures,
-    MeasureModel,
-    ModelOutput,
-    exists,
-)
+from gdelphi.model.network import MeasureModel, ModelOutput
 from gdelphi.model.task import Loss
+from gdelphi.model.transport import EMPTY, Futures, exists
 from gdelphi.ot.energy import root_divergence
 from gdelphi.ot.entropic import (
     SinkhornSettings,
