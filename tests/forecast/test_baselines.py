@@ -25,8 +25,8 @@ from gdelphi.forecast.baselines import (
 )
 from gdelphi.judge.compare import leaks
 from gdelphi.measures.past import past_of
-from gdelphi.measures.profiles import (
-    Profiles,
+from gdelphi.measures.profiles import Profiles
+from gdelphi.measures.targets import (
     headline_of,
     outcomes,
     surge_threshold,

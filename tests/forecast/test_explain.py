@@ -20,7 +20,7 @@ from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.publisher import Publisher
 from gdelphi.forecast.stack import INTERCEPT, expit
 from gdelphi.measures.phrases import lineage
-from gdelphi.measures.profiles import outcomes
+from gdelphi.measures.targets import outcomes
 from gdelphi.store.connection import Store
 from helpers.forecast_world import FUTURES, one_thread, predictor, settings
 from helpers.measured_world import day_at
@@ -133,7 +133,7 @@ def test_futures_that_have_it_are_counted_and_weighed(
     place = prediction.levels.root.codes.index("04")
     has = prediction.futures.happens[:, place]
     assert (found.futures, found.having) == (FUTURES, has.sum())
-    assert found.having_weight == pytest.approx(prediction.futures.tilted.found[place])
+    assert found.having_weight == pytest.approx(prediction.futures.reweighted.probabilities[place])
     assert sum(day.futures for day in found.days) == found.having
     assert sum(day.weight for day in found.days) == pytest.approx(found.having_weight)
     assert all(day.day <= AT.origin for day in found.days)

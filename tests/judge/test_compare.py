@@ -25,7 +25,7 @@ from gdelphi.judge.compare import (
     score_table,
     training_rates,
 )
-from gdelphi.measures.profiles import outcomes
+from gdelphi.measures.targets import outcomes
 from helpers.profiles import day_number, profiles_of, random_profiles
 
 DAYS = [day_number(number) for number in range(90, 120)]

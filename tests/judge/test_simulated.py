@@ -13,7 +13,8 @@ from gdelphi.judge.simulated import (
     room_of,
     simulated_panel,
 )
-from gdelphi.measures.profiles import outcomes, read_profiles
+from gdelphi.measures.targets import outcomes
+from gdelphi.measures.profiles import read_profiles
 from gdelphi.store.ingest import ingest
 from gdelphi.world.archive import create_world
 from gdelphi.world.config import INGREDIENTS, PRESETS

@@ -45,6 +45,7 @@ from helpers.measured_world import (
     day_at,
     lines_of,
     measured,
+    pack_quietly,
     small_store,
     tree_of,
 )
@@ -162,6 +163,26 @@ def test_tables_hold_each_key_once(world: Measured) -> None:
         table = world.pack.tables[name]
         assert len(table) == len(keys)
         assert np.abs(np.linalg.norm(table, axis=1) - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize("streams", [(), ("WORLD", "KE")])
+def test_the_profiles_of_a_pack_are_those_of_the_store(
+    world: Measured, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    settings = world.settings
+    if streams:  # a copy, since a new pack takes the place of the one that all tests share
+        shutil.copytree(measures_folder(settings), tmp_path / "measures")
+        settings = changed(
+            changed(settings, "measures", folder=tmp_path / "measures"), "sequences", only=streams
+        )
+    profiles = Pack(pack_quietly(settings, world.space).folder).profiles
+    expected = read_profiles(settings, "root", profiles.streams)
+    assert (profiles.streams, profiles.days) == (streams or world.pack.facts.streams, expected.days)
+    assert profiles.codes == expected.codes
+    for name in ("counts", "weights", "volume", "present", "shares"):
+        one, other = getattr(profiles, name), getattr(expected, name)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes()
 
 
 def test_what_a_pack_was_made_from_is_written_in_it(world: Measured) -> None:

@@ -1,4 +1,4 @@
-"""The outlook says what profiles and baselines say, at every origin and without its future."""
+"""The arrays says what profiles and baselines say, at every origin and without its future."""
 
 import json
 import shutil
@@ -24,15 +24,15 @@ from gdelphi.measures.pack_arrays import (
     read_pack_arrays,
 )
 from gdelphi.measures.past import past_of
-from gdelphi.measures.profiles import (
+from gdelphi.measures.profiles import Profiles
+from gdelphi.measures.targets import (
     SURGE_FEWEST,
-    Profiles,
     headline_of,
     occurs_of,
     outcomes,
     surge_threshold,
 )
-from gdelphi.model.network import MeasureConfig
+from gdelphi.model.config import MeasureConfig
 from helpers.measured_world import DAYS, GONE, Measured, day_at, measured
 
 STREAMS, CODES = 4, 20
@@ -51,8 +51,8 @@ def history(world: Measured) -> Profiles:
 
 
 @pytest.fixture(scope="module")
-def outlook(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
-    return read_pack_arrays(copied(world, tmp_path_factory.mktemp("outlook")))
+def arrays(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArrays:
+    return read_pack_arrays(copied(world, tmp_path_factory.mktemp("arrays")))
 
 
 def copied(
@@ -96,53 +96,52 @@ def cut(world: Measured, folder: Path, days: int) -> Pack:
 
 
 def test_targets_and_shares_of_each_day_are_those_of_profiles(
-    outlook: PackArrays, history: Profiles
+    arrays: PackArrays, history: Profiles
 ) -> None:
-    assert outlook.pack.facts.streams == history.streams
-    np.testing.assert_array_equal(outlook.occurs, occurs_of(history.counts))
-    np.testing.assert_array_equal(outlook.headline, headline_of(history.weights))
-    np.testing.assert_array_equal(outlook.shares, history.shares)
-    assert not outlook.shares[:, list(GONE)].any()
+    assert arrays.pack.facts.streams == history.streams
+    np.testing.assert_array_equal(arrays.occurs, occurs_of(history.counts))
+    np.testing.assert_array_equal(arrays.headline, headline_of(history.weights))
+    np.testing.assert_array_equal(arrays.shares, history.shares)
+    assert not arrays.shares[:, list(GONE)].any()
 
 
-def test_what_came_is_the_outcome_at_every_origin(outlook: PackArrays, history: Profiles) -> None:
+def test_outcomes_are_those_of_profiles_at_every_origin(
+    arrays: PackArrays, history: Profiles
+) -> None:
     for origin in range(DAYS):
         expected = outcomes(history, day_at(origin))
         for number, name in enumerate(TARGETS):
-            np.testing.assert_array_equal(outlook.came[number, :, origin], expected[name])
-    unknown = sorted(set(range(DAYS)) - set(np.flatnonzero(np.isfinite(outlook.came[0, 0, :, 0]))))
+            np.testing.assert_array_equal(arrays.outcomes[number, :, origin], expected[name])
+    unknown = sorted(
+        set(range(DAYS)) - set(np.flatnonzero(np.isfinite(arrays.outcomes[0, 0, :, 0])))
+    )
     assert unknown == [*(gone - 1 for gone in GONE), DAYS - 1]
 
 
-def test_outcomes_are_asked_for_in_any_order(outlook: PackArrays) -> None:
-    origins = np.array([DAYS - 1, 3, GONE[0] - 1, GONE[0], 70])
-    np.testing.assert_array_equal(outlook.outcomes(origins), outlook.came[:, :, origins])
-
-
 def test_thresholds_are_those_of_profiles_at_every_origin(
-    outlook: PackArrays, history: Profiles
+    arrays: PackArrays, history: Profiles
 ) -> None:
     for origin in range(DAYS):
         expected = surge_threshold(history, day_at(origin))
-        np.testing.assert_array_equal(outlook.thresholds[:, origin], expected)
+        np.testing.assert_array_equal(arrays.thresholds[:, origin], expected)
     # The 60th present day, counted from 1, with one gap before it.
-    defined = np.isfinite(outlook.thresholds).any(axis=(0, 2))
+    defined = np.isfinite(arrays.thresholds).any(axis=(0, 2))
     assert np.flatnonzero(defined).tolist() == list(range(SURGE_FEWEST, DAYS))
-    assert np.isnan(outlook.thresholds[:, DAYS - 1]).any()
+    assert np.isnan(arrays.thresholds[:, DAYS - 1]).any()
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_pooled_rates_are_those_of_baselines_at_every_origin(
-    outlook: PackArrays, history: Profiles, target: str
+    arrays: PackArrays, history: Profiles, target: str
 ) -> None:
     for origin in range(DAYS):
         expected = past_of(history, day_at(origin)).pooled_rate(target)
-        found = outlook.pooled[TARGETS.index(target), origin]
+        found = arrays.pooled[TARGETS.index(target), origin]
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
-def test_weekdays_are_those_of_the_calendar(outlook: PackArrays) -> None:
-    assert outlook.weekday.tolist() == [day_at(number).weekday() for number in range(DAYS)]
+def test_weekdays_are_those_of_the_calendar(arrays: PackArrays) -> None:
+    assert arrays.weekday.tolist() == [day_at(number).weekday() for number in range(DAYS)]
 
 
 # --- no future ------------------------------------------------------------------------------------
@@ -150,21 +149,23 @@ def test_weekdays_are_those_of_the_calendar(outlook: PackArrays) -> None:
 
 @pytest.mark.parametrize("days", [1, 21, 64, 70])
 def test_a_shorter_pack_has_the_beginning_of_the_arrays(
-    world: Measured, outlook: PackArrays, tmp_path: Path, days: int
+    world: Measured, arrays: PackArrays, tmp_path: Path, days: int
 ) -> None:
     """Three of them end behind the gaps or on one."""
     short = read_pack_arrays(cut(world, tmp_path, days))
     for name in ARRAYS:
-        found, whole = getattr(short, name), getattr(outlook, name)
+        found, whole = getattr(short, name), getattr(arrays, name)
         assert found.shape[1] == days
         np.testing.assert_array_equal(found, whole[:, :days], err_msg=name)
-    np.testing.assert_array_equal(short.pooled, outlook.pooled[:, :days])
-    np.testing.assert_array_equal(short.came[:, :, : days - 1], outlook.came[:, :, : days - 1])
-    assert np.isnan(short.came[:, :, days - 1]).all()
+    np.testing.assert_array_equal(short.pooled, arrays.pooled[:, :days])
+    np.testing.assert_array_equal(
+        short.outcomes[:, :, : days - 1], arrays.outcomes[:, :, : days - 1]
+    )
+    assert np.isnan(short.outcomes[:, :, days - 1]).all()
 
 
 def test_garbage_after_a_day_changes_no_bit_up_to_it(
-    world: Measured, outlook: PackArrays, tmp_path: Path
+    world: Measured, arrays: PackArrays, tmp_path: Path
 ) -> None:
     day = 65
 
@@ -180,24 +181,24 @@ def test_garbage_after_a_day_changes_no_bit_up_to_it(
 
     other = read_pack_arrays(copied(world, tmp_path, spoil))
     for name in ARRAYS:
-        found, whole = getattr(other, name), getattr(outlook, name)
+        found, whole = getattr(other, name), getattr(arrays, name)
         np.testing.assert_array_equal(found[:, : day + 1], whole[:, : day + 1], err_msg=name)
         assert not np.array_equal(found[:, day + 1 :], whole[:, day + 1 :], equal_nan=True), name
-    np.testing.assert_array_equal(other.pooled[:, : day + 1], outlook.pooled[:, : day + 1])
-    np.testing.assert_array_equal(other.came[:, :, :day], outlook.came[:, :, :day])
+    np.testing.assert_array_equal(other.pooled[:, : day + 1], arrays.pooled[:, : day + 1])
+    np.testing.assert_array_equal(other.outcomes[:, :, :day], arrays.outcomes[:, :, :day])
 
 
 # --- what is kept ---------------------------------------------------------------------------------
 
 
 def test_thresholds_are_kept_beside_the_pack_and_read_again(
-    world: Measured, outlook: PackArrays, tmp_path: Path
+    world: Measured, arrays: PackArrays, tmp_path: Path
 ) -> None:
     pack = copied(world, tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     first = read_pack_arrays(pack)
     assert {path.name for path in tmp_path.iterdir()} - before == {"surges.npz"}
-    np.testing.assert_array_equal(first.thresholds, outlook.thresholds)
+    np.testing.assert_array_equal(first.thresholds, arrays.thresholds)
     with np.load(tmp_path / "surges.npz") as kept:
         np.savez(tmp_path / "surges.npz", thresholds=kept["thresholds"] + 1, rates=kept["rates"])
     again = read_pack_arrays(Pack(tmp_path))
@@ -206,12 +207,12 @@ def test_thresholds_are_kept_beside_the_pack_and_read_again(
 
 
 def test_a_pack_that_was_replaced_on_the_disk_still_has_its_outlook(
-    world: Measured, outlook: PackArrays, tmp_path: Path
+    world: Measured, arrays: PackArrays, tmp_path: Path
 ) -> None:
     """A newer pack takes older ones away; whoever has one open keeps it."""
     pack = copied(world, tmp_path / "pack")
     shutil.rmtree(tmp_path / "pack")
-    np.testing.assert_array_equal(read_pack_arrays(pack).thresholds, outlook.thresholds)
+    np.testing.assert_array_equal(read_pack_arrays(pack).thresholds, arrays.thresholds)
 
 
 # --- what describes a day -------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def test_a_pack_that_was_replaced_on_the_disk_still_has_its_outlook(
 def counted(
     world: Measured, folder: Path, counts: list[int], missing: tuple[int, ...] = ()
 ) -> PackArrays:
-    """The outlook of a world in which every code of every stream has these counts."""
+    """The arrays of a world in which every code of every stream has these counts."""
 
     def fill(panel: Panel) -> None:
         panel["counts"] = np.zeros_like(panel["counts"])
@@ -257,24 +258,24 @@ def test_the_usual_is_an_exponential_mean_of_present_days(world: Measured, tmp_p
         np.testing.assert_allclose(found.relative[:, place], expected[place], atol=1e-9)
 
 
-def test_features_are_finite_and_as_many_as_a_model_expects(outlook: PackArrays) -> None:
-    assert outlook.features.shape == (STREAMS, DAYS, MeasureConfig().features)
-    assert np.isfinite(outlook.features).all()
-    assert np.isfinite(outlook.relative).all()
-    assert np.abs(outlook.features).max() < 20  # on a scale that a network can take
-    assert not outlook.relative[:, list(GONE)].any()
+def test_features_are_finite_and_as_many_as_a_model_expects(arrays: PackArrays) -> None:
+    assert arrays.features.shape == (STREAMS, DAYS, MeasureConfig().features)
+    assert np.isfinite(arrays.features).all()
+    assert np.isfinite(arrays.relative).all()
+    assert np.abs(arrays.features).max() < 20  # on a scale that a network can take
+    assert not arrays.relative[:, list(GONE)].any()
 
 
-def test_features_say_what_a_day_was(outlook: PackArrays, history: Profiles) -> None:
+def test_features_say_what_a_day_was(arrays: PackArrays, history: Profiles) -> None:
     """Counts first, shares third; then the volume, and at the end the state and two flags."""
-    found = outlook.features
+    found = arrays.features
     np.testing.assert_allclose(found[..., :CODES], np.log1p(history.counts))
     np.testing.assert_allclose(found[..., 2 * CODES : 3 * CODES] ** 2, history.shares, atol=1e-12)
     state = found[..., -2 - len(STATES) : -2]
-    np.testing.assert_array_equal(state.argmax(axis=2), outlook.pack.states.T)
+    np.testing.assert_array_equal(state.argmax(axis=2), arrays.pack.states.T)
     np.testing.assert_array_equal(state.sum(axis=2), 1)
     np.testing.assert_array_equal(state[:, list(GONE), STATES.index("missing")], 1)
-    volume = outlook.pack.statistics[..., 0].T
+    volume = arrays.pack.statistics[..., 0].T
     np.testing.assert_allclose(found[..., 3 * CODES], np.log1p(volume))
     statistics = STATISTICS - 3
     assert found.shape[2] == 3 * CODES + 2 + statistics + len(STATES) + 2
@@ -306,5 +307,5 @@ def test_before_the_first_present_day_rates_are_a_half_and_nothing_is_unusual(
     assert np.isfinite(found.features).all()
     np.testing.assert_array_equal(found.relative[:, :3], 0)
     assert (found.usual > 0).all()
-    assert np.isnan(found.came[:, :, :2]).all()
-    assert np.isfinite(found.came[:2, :, 2]).all()
+    assert np.isnan(found.outcomes[:, :, :2]).all()
+    assert np.isfinite(found.outcomes[:2, :, 2]).all()

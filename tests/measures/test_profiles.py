@@ -15,11 +15,13 @@ from gdelphi.common.types import Forecast, make_forecast
 from gdelphi.gdelt.layouts import BACKFILE
 from gdelphi.measures.profiles import (
     Profiles,
+    read_profiles,
+    standard_events,
+)
+from gdelphi.measures.targets import (
     headline_of,
     occurs_of,
     outcomes,
-    read_profiles,
-    standard_events,
     surge_threshold,
 )
 from gdelphi.store.connection import Store

@@ -14,7 +14,8 @@ from gdelphi.common.types import Target
 from gdelphi.forecast.archive import StoredForecast
 from gdelphi.judge.files import scores_path, write_table
 from gdelphi.judge.score import score_forecasts
-from gdelphi.measures.profiles import outcomes, read_profiles
+from gdelphi.measures.targets import outcomes
+from gdelphi.measures.profiles import read_profiles
 from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import (
     Record,

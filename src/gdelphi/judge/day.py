@@ -30,10 +30,10 @@ from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.stack import ask
-from gdelphi.judge.futures import FutureJudge, table_of
+from gdelphi.judge.futures import FutureJudge, future_table
 from gdelphi.judge.refit import RefitSchedule
 from gdelphi.judge.simulated import ingested_panel
-from gdelphi.measures.profiles import outcomes, shares_of
+from gdelphi.measures.targets import outcomes, shares_of
 from gdelphi.scores.samples import (
     coverage,
     crps,
@@ -64,7 +64,7 @@ class BacktestOptions:
     """folder of a text forecaster, one more member"""
 
 
-class Answers(NamedTuple):
+class OriginAnswers(NamedTuple):
     """What was forecast at an origin."""
 
     forecasts: dict[str, list[Forecast]]
@@ -111,7 +111,7 @@ class BacktestDay:
         wanted = {*(self.options.forecasters or names), STACK, *oracles}
         return tuple(name for name in names if name in wanted)
 
-    def ask(self, origin: date) -> Answers:
+    def ask(self, origin: date) -> OriginAnswers:
         """What everybody says at an origin. What is published is what `gdelphi forecast` stores:
         both are made by OriginForecasts."""
         level, day = self.options.level, origin + timedelta(days=1)
@@ -132,7 +132,7 @@ class BacktestDay:
             if self.predictor.moves_atoms
             else [made.futures(place, moved=True) for place in places]
         )
-        return Answers({name: answers[name] for name in self.names}, futures, moved)
+        return OriginAnswers({name: answers[name] for name in self.names}, futures, moved)
 
     def day(self, day: date) -> dict[str, pa.Table]:
         """The tables of a target day, one day ahead."""
@@ -145,7 +145,7 @@ class BacktestDay:
         return {
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),
-            "futures": table_of(scores),
+            "futures": future_table(scores),
         }
 
 

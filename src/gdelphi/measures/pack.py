@@ -13,7 +13,7 @@ in memory. A pack is complete when its pack.json is there, and says what it was 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.measures.clouds import Cloud, SetStatistics
 from gdelphi.measures.descriptors import AtomPhrases, Descriptor
+from gdelphi.measures.profiles import Profiles, standard_events
 from gdelphi.measures.space import BLOCKS, Points, Space
 
 FORMAT: Final = 2
@@ -235,6 +236,16 @@ class Pack:
     def weights(self) -> FloatArray:
         """Cloud weight by root code, [stream, day, code]."""
         return self._panel["weights"]
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """The root profiles of the pack's streams and days, as `read_profiles` gives them."""
+        days = tuple(self.first_day + timedelta(days=number) for number in range(self.facts.days))
+        volume = self.statistics[:, :, 0].T.astype(np.int64)
+        codes = standard_events("root")
+        return Profiles(
+            self.facts.streams, days, codes, self.counts, self.weights, volume, self.present
+        )
 
     @property
     def sizes(self) -> tuple[int, int]:

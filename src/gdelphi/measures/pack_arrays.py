@@ -1,12 +1,11 @@
-"""The outlook: everything of a pack that forecasts are made from and judged by, as dense arrays.
+"""Pack arrays: everything of a pack that forecasts are made from and judged by, as dense arrays.
 
-For each stream and day: which targets came true, the shares, the thresholds of surges and the
+For each stream and day: which targets were hit, the shares, the thresholds of surges and the
 pooled rates at that origin, and features that describe the day. All of it is a function of the
 days up to its own, so a prefix of these arrays is what a shorter pack would give. Clouds and atoms
 stay in the pack and are gathered for a batch.
 """
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,17 +13,22 @@ from typing import Final
 
 import numpy as np
 
+from gdelphi.common.files import atomic_write
 from gdelphi.common.types import (
+    TARGETS,
     BoolArray,
     FloatArray,
     IntArray,
 )
 from gdelphi.measures.pack import STATES, Pack
-from gdelphi.measures.profiles import (
+from gdelphi.measures.targets import (
     SURGE_DAYS,
     headline_of,
     occurs_of,
+    pooled_rate,
+    pooled_surge_rate,
     shares_of,
+    surged,
     threshold_from,
 )
 
@@ -66,21 +70,14 @@ class PackArrays:
         return (first + np.arange(self.pack.facts.days)) % 7
 
     @cached_property
-    def came(self) -> FloatArray:
-        """What came on the day after each day, [target, stream, day, code]; NaN: none."""
-        return self.outcomes(np.arange(self.pack.facts.days))
-
-    def outcomes(self, origins: IntArray) -> FloatArray:
-        """What came on the day after each origin, [target, stream, origin, code]; NaN: none."""
-        after = origins + 1
-        known = (after < self.pack.facts.days) & self.present[
-            np.minimum(after, len(self.present) - 1)
-        ]
-        after = np.minimum(after, self.pack.facts.days - 1)
-        threshold = self.thresholds[:, origins]
-        surged = np.where(np.isnan(threshold), np.nan, self.shares[:, after] > threshold)
-        came = np.stack([self.occurs[:, after], self.headline[:, after], surged])
-        return np.where(known[:, None], came, np.nan)
+    def outcomes(self) -> FloatArray:
+        """What came of each target on the day after each day, [target, stream, day, code]; NaN
+        where it is undefined, and everywhere after the last day and before a missing one."""
+        outcomes = np.full((len(TARGETS), *self.shares.shape), np.nan)
+        surge = surged(self.shares[:, 1:], self.thresholds[:, :-1])
+        outcomes[:, :, :-1] = np.stack([self.occurs[:, 1:], self.headline[:, 1:], surge])
+        outcomes[:, :, :-1][:, :, ~self.present[1:]] = np.nan
+        return outcomes
 
 
 def read_pack_arrays(pack: Pack) -> PackArrays:
@@ -88,7 +85,13 @@ def read_pack_arrays(pack: Pack) -> PackArrays:
     occurs, headline = occurs_of(pack.counts), headline_of(pack.weights)
     shares = shares_of(pack.weights)
     thresholds, surge_rates = _surges(pack, shares)
-    pooled = np.stack([_pooled(occurs, pack.present), _pooled(headline, pack.present), surge_rates])
+    # Over all streams and present days up to each, [day, code].
+    cells = len(occurs) * pack.present.cumsum()[:, None]
+    occurs_rates, headline_rates = (
+        pooled_rate((hits & pack.present[:, None]).sum(axis=0).cumsum(axis=0), cells)
+        for hits in (occurs, headline)
+    )
+    pooled = np.stack([occurs_rates, headline_rates, surge_rates])
     usual = _usual(pack.counts.astype(np.float64), pack.present)
     relative = _relative(pack, usual)
     features = _features(pack, shares)
@@ -97,15 +100,8 @@ def read_pack_arrays(pack: Pack) -> PackArrays:
     )
 
 
-def _pooled(happened: BoolArray, present: BoolArray) -> FloatArray:
-    """(hits + 1/2) / (cells + 1) over all streams and present days up to each, [day, code]."""
-    hits = (happened & present[:, None]).sum(axis=0).cumsum(axis=0)
-    cells = len(happened) * present.cumsum()[:, None]
-    rates: FloatArray = (hits + 0.5) / (cells + 1)
-    return rates
-
-
 def _surges(pack: Pack, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Thresholds [stream, day, code] and pooled rates [day, code] of surges after each day."""
     path = pack.folder / "surges.npz"
     if path.exists():
         with np.load(path) as kept:
@@ -116,14 +112,11 @@ def _surges(pack: Pack, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         known = np.flatnonzero(pack.present[: origin + 1])
         threshold = threshold_from(shares[:, known[-SURGE_DAYS:]])
         thresholds[:, origin] = threshold
-        defined = ~np.isnan(threshold)
-        hits = (shares[:, known] > threshold[:, None]).sum(axis=(0, 1))
-        rates[origin] = (hits + 0.5) / (len(known) * defined.sum(axis=0) + 1)
+        rates[origin] = pooled_surge_rate(shares[:, known] > threshold[:, None], threshold)
     # The folder may be gone: a newer pack takes older ones away, and this one is still open.
-    with suppress(FileNotFoundError):
-        beside = path.with_name(f".surges.{os.getpid()}.npz")
-        np.savez(beside, thresholds=thresholds, rates=rates)
-        beside.replace(path)
+    if pack.folder.exists():
+        with suppress(FileNotFoundError), atomic_write(path) as part, part.open("wb") as file:
+            np.savez(file, thresholds=thresholds, rates=rates)
     return thresholds, rates
 
 
@@ -159,14 +152,18 @@ def _relative(pack: Pack, usual: FloatArray) -> FloatArray:
 
 
 def _usual(values: FloatArray, present: BoolArray) -> FloatArray:
-    """Exponential mean of the present days up to each, [stream, day, value]."""
+    """Exponential mean of the present days up to each, [stream, day, value].
+
+    With q = 2^(-1 / half-life), over the present days s <= t, of which n_s have come since s:
+    sum_s q^n_s x_s / sum_s q^n_s.
+    """
     keep = 0.5 ** (1 / USUAL_DAYS)
     total = np.zeros((values.shape[0], values.shape[2]))
     mass = 0.0
-    found = np.zeros(values.shape)
+    usual = np.zeros(values.shape)
     for day in range(values.shape[1]):
         if present[day]:
             total = keep * total + (1 - keep) * values[:, day]
             mass = keep * mass + (1 - keep)
-        found[:, day] = total / max(mass, 1e-12)
-    return found
+        usual[:, day] = total / max(mass, 1e-12)
+    return usual

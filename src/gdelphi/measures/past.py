@@ -1,4 +1,8 @@
-"""measures.past."""
+"""The past of a history at an origin: what a forecaster that looks at root profiles may know.
+
+What each present day was is computed once for a history and kept with it; an origin is then a
+prefix of these arrays.
+"""
 
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -14,11 +18,12 @@ from gdelphi.common.types import (
     History,
     IntArray,
 )
-from gdelphi.measures.profiles import (
-    SURGE_DAYS,
+from gdelphi.measures.targets import (
     days_until,
     headline_of,
     occurs_of,
+    pooled_rate,
+    pooled_surge_rate,
     shares_of,
     threshold_from,
 )
@@ -69,13 +74,12 @@ class PresentDays:
     def surges(self, size: int) -> "Surges":
         """Shares of the first `size` days against the threshold after them."""
         if self.latest.surges is None or self.latest.surges.happened.shape[1] != size:
-            threshold = threshold_from(self.shares[:, max(size - SURGE_DAYS, 0) : size])
-            defined = ~np.isnan(threshold)
+            threshold = threshold_from(self.shares[:, :size])
             above = self.shares[:, :size] > threshold[:, None]
-            hits = above.sum(axis=(0, 1), dtype=np.float64)
-            cells = size * defined.sum(axis=0, dtype=np.float64)
             self.latest.surges = Surges(
-                above.astype(np.float64), np.where(defined, 0.0, np.nan), (hits + 0.5) / (cells + 1)
+                above.astype(np.float64),
+                np.where(np.isnan(threshold), np.nan, 0.0),
+                pooled_surge_rate(above, threshold),
             )
         return self.latest.surges
 
@@ -155,7 +159,7 @@ class Past:
         if target == "surge":
             return self.known.surges(self.size).pooled_rate
         hits: FloatArray = self.known.hits[target][self.size - 1]
-        return (hits + 0.5) / (len(self.known.shares) * self.size + 1)
+        return pooled_rate(hits, len(self.known.shares) * self.size)
 
 
 _KNOWN: WeakKeyDictionary[History, PresentDays] = WeakKeyDictionary()

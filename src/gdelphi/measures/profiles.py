@@ -1,4 +1,4 @@
-"""Profiles: each stream's days over the standard events, and the targets that are judged on them.
+"""Profiles: each stream's days over the standard events.
 
 One dense array per quantity, [stream, day, code], over consecutive calendar days. Days that are
 missing are in it, marked by `present`, so that ages and weekdays come from positions and an empty
@@ -29,21 +29,17 @@ from gdelphi.common.types import (
     WORLD,
     BoolArray,
     FloatArray,
-    History,
     IntArray,
     Level,
 )
 from gdelphi.gdelt.cameo import event_codes, root_codes
+from gdelphi.measures.targets import days_until, shares_of
 from gdelphi.store.connection import (
     Connection,
     Row,
     Store,
 )
 
-HEADLINES = 5  # standard events of a day that are headlines
-SURGE_QUANTILE = 90.0  # percentile of past shares that a surge exceeds
-SURGE_DAYS = 90  # present days it is taken from
-SURGE_FEWEST = 60  # with fewer there is no such target
 DAYS_AT_ONCE = 92  # read in one query: bounds the rows held as Python values
 
 _COLUMNS: Final[dict[Level, str]] = {
@@ -95,77 +91,12 @@ class Profiles:
         )
 
 
-def days_until(history: History, day: date) -> int:
-    """How many of the history's days there are up to and with a day."""
-    return min(max((day - history.days[0]).days + 1, 0), len(history.days))
-
-
-def shares_of(weights: FloatArray) -> FloatArray:
-    """Weights [..., code] over their sum; 0 where that is 0."""
-    total = weights.sum(axis=-1, keepdims=True)
-    shares = np.zeros(weights.shape)
-    np.divide(weights, total, out=shares, where=total > 0)
-    return shares
-
-
 def standard_events(level: Level) -> tuple[str, ...]:
     """The codes of a level, sorted: 20 roots, 146 bases, or all 290 that a row can carry."""
     if level == "root":
         return root_codes()
     wanted = ("base",) if level == "base" else ("base", "full")
     return tuple(sorted(code for code, event in event_codes().items() if event.level in wanted))
-
-
-# --- targets --------------------------------------------------------------------------------------
-
-
-def occurs_of(counts: IntArray) -> BoolArray:
-    """At least one row; counts and result [..., code]."""
-    return counts > 0
-
-
-def headline_of(weights: FloatArray) -> BoolArray:
-    """Among the five largest by weight, ties by code, weight above 0; [..., code]."""
-    largest = np.argsort(-weights, axis=-1, kind="stable")[..., :HEADLINES]
-    chosen = np.zeros(weights.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, largest, True, axis=-1)
-    return chosen & (weights > 0)
-
-
-def surge_threshold(history: History, origin: date) -> FloatArray:
-    """The share that a surge exceeds, [stream, code]; NaN where the target is undefined."""
-    recent = np.flatnonzero(history.present[: days_until(history, origin)])[-SURGE_DAYS:]
-    return threshold_from(shares_of(history.weights[:, recent]))
-
-
-def threshold_from(shares: FloatArray) -> FloatArray:
-    """The same from the shares of present days up to the origin, [stream, day, code]."""
-    streams, days, codes = shares.shape
-    if days < SURGE_FEWEST:
-        return np.full((streams, codes), np.nan)
-    # The day axis last: percentiles along it are three times as fast.
-    recent = np.ascontiguousarray(shares[:, -SURGE_DAYS:].swapaxes(1, 2))
-    threshold = np.percentile(recent, SURGE_QUANTILE, axis=2)
-    return np.where(threshold > 0, threshold, np.nan)
-
-
-def outcomes(history: History, origin: date, horizon: int = 1) -> dict[str, FloatArray]:
-    """What came of each target on day `horizon` after the origin: 1 or 0, [stream, code].
-
-    NaN where a target is undefined, and everywhere if that day is not present.
-    """
-    at = (origin - history.days[0]).days + horizon
-    if not 0 <= at < len(history.days) or not history.present[at]:
-        nothing = np.full((len(history.streams), len(history.codes)), np.nan)
-        return {"occurs": nothing, "headline": nothing.copy(), "surge": nothing.copy()}
-    weights = history.weights[:, at]
-    threshold = surge_threshold(history, origin)
-    surged = np.where(np.isnan(threshold), np.nan, shares_of(weights) > threshold)
-    return {
-        "occurs": occurs_of(history.counts[:, at]).astype(np.float64),
-        "headline": headline_of(weights).astype(np.float64),
-        "surge": surged,
-    }
 
 
 # --- from the store -------------------------------------------------------------------------------

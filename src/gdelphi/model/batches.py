@@ -16,7 +16,8 @@ from torch import Tensor
 from gdelphi.common.types import IntArray
 from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.measures.space import BLOCKS, Space
-from gdelphi.model.network import Context, MeasureConfig
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.network import Context
 
 
 class Batch(NamedTuple):

@@ -25,7 +25,7 @@ from gdelphi.common.types import (
     History,
     make_forecast,
 )
-from gdelphi.measures.profiles import (
+from gdelphi.measures.targets import (
     headline_of,
     shares_of,
     surge_threshold,
