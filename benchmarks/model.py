@@ -37,14 +37,8 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from gdelphi.model.network import (
-    TARGET_COUNT,
-    WEEK,
-    Context,
-    DayEncoder,
-    MeasureConfig,
-    MeasureModel,
-)
+from gdelphi.model.config import TARGET_COUNT, WEEK, MeasureConfig
+from gdelphi.model.network import Context, DayEncoder, MeasureModel
 
 SIZES = (64, 256, 1024, 4096, 16384)
 FITTED_FROM = 1024

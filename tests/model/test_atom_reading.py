@@ -8,14 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from gdelphi.model.network import (
-    LEAST_HEADLINE,
-    SWIFT,
-    AtomReading,
-    Futures,
-    MeasureConfig,
-    MeasureModel,
-)
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.network import MeasureModel
+from gdelphi.model.transport import LEAST_HEADLINE, SWIFT, AtomReading, Futures
 from helpers.sphere_cases import unit
 
 AXES, DIMENSION, CODES = 8, 10, 7

@@ -10,7 +10,8 @@ import torch
 from gdelphi.measures.pack import STATES, Pack
 from gdelphi.measures.pack_arrays import PackArrays, read_pack_arrays
 from gdelphi.model.batches import Batch, BatchMaker
-from gdelphi.model.network import MeasureConfig, MeasureModel
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.network import MeasureModel
 from helpers.measured_world import DAYS, FIRST, GONE, Measured, measured
 
 CONTEXT, MEMORY = 7, 20

@@ -29,12 +29,8 @@ from gdelphi.model.futures import (
     sample_futures,
     training_random_numbers,
 )
-from gdelphi.model.network import (
-    CLOSED,
-    OPEN,
-    MeasureModel,
-    ModelOutput,
-)
+from gdelphi.model.network import MeasureModel, ModelOutput
+from gdelphi.model.transport import CLOSED, OPEN
 from helpers.measured_world import DAYS, FIRST, GONE
 from helpers.training_world import SEQUENCES, small_settings
 
@@ -309,7 +305,7 @@ def test_without_spares_there_are_none(table: AtomTable) -> None:
     assert (with_them.spare & (with_them.weights > 0)).any()
 
 
-# --- random numbers --------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------
 
 KEYS = [("TZ", date(2021, 2, 3)), ("KE", date(2021, 2, 3)), ("TZ", date(2021, 2, 4))]
 

@@ -18,17 +18,14 @@ from gdelphi.measures.pack_arrays import PackArrays, read_pack_arrays
 from gdelphi.measures.past import past_of
 from gdelphi.measures.profiles import Profiles
 from gdelphi.model.batches import BatchMaker
+from gdelphi.model.config import TARGET_COUNT, WEEK, MeasureConfig, logits_of
 from gdelphi.model.losses import log_loss, rows_loss
 from gdelphi.model.network import (
-    TARGET_COUNT,
-    WEEK,
     Context,
     DayEncoder,
-    MeasureConfig,
     MeasureModel,
     ModelOutput,
     last_days,
-    logits_of,
     none_at_all,
 )
 from helpers.measured_world import DAYS, GONE, Measured, day_at, measured

@@ -111,7 +111,10 @@ def third(predictor: Predictor) -> Sampled:
 
 def test_a_sampler_that_looks_further_says_the_same(predictor: Predictor, third: Sampled) -> None:
     sampler = Sampler(
-        load_measure_model(predictor.folder), read_pack_arrays(predictor.pack), number=20, furthest=5
+        load_measure_model(predictor.folder),
+        read_pack_arrays(predictor.pack),
+        number=20,
+        furthest=5,
     )
     again = sampler.at(ORIGIN, 3)
     np.testing.assert_array_equal(again.day_probabilities, third.day_probabilities)

@@ -7,14 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gdelphi.model.network import (
-    CLOSED,
-    OPEN,
-    AtomTransport,
-    Futures,
-    MeasureConfig,
-    TransportBlock,
-)
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.transport import CLOSED, OPEN, AtomTransport, Futures, TransportBlock
 from helpers.sphere_cases import unit
 
 DIMENSION, WIDTH = 8, 16

@@ -28,7 +28,8 @@ from gdelphi import __version__
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.files import alone, atomic_write, write_json_atomically, write_text_atomically
 from gdelphi.measures.space import Space, load_space
-from gdelphi.model.network import MeasureConfig, MeasureModel
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.network import MeasureModel
 from gdelphi.model.optimizer import Tensors
 
 FORMAT: Final = 2

@@ -20,7 +20,8 @@ from gdelphi.measures.profiles import standard_events
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import Space, load_space
 from gdelphi.model.batches import BatchMaker
-from gdelphi.model.network import MeasureConfig, MeasureModel
+from gdelphi.model.config import MeasureConfig
+from gdelphi.model.network import MeasureModel
 
 SIZES: Final = {
     "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout"

@@ -8,7 +8,7 @@ Read top to bottom:
     rates            those days' profiles, weighted: the reading called *profiles*
     Intensity        how many rows of each code to expect: counts teach more than yes or no
     DirectHead       a residual on the profiles, cell by cell: the reading called *direct*
-    Transport        moves the atoms of a drawn day on the sphere
+    AtomTransport    moves the atoms of a drawn day on the sphere (transport.py)
     AtomReading      what those atoms say of the standard events: the reading called *atoms*
     MeasureModel     all of it
 
@@ -26,70 +26,18 @@ happen.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-TARGET_COUNT = 3  # occurs, headline, surge
-WEEK = 7
+from gdelphi.model.config import LIMIT, TARGET_COUNT, TINY, WEEK, MeasureConfig, logits_of
+from gdelphi.model.transport import AtomReading, AtomTransport
+
 CELL_HALF_LIVES = (2.0, 7.0, 30.0, 90.0, 365.0)  # rates that the direct head is shown
 CODE_WIDTH = 16
-HEADLINES = 5  # largest standard events of a day
-LEAST_HEADLINE = 0.04  # share; with few atoms the fifth largest may have nearly none
-SWIFT = 10.0  # a parameter that must go far in few steps is multiplied by this
-LIMIT = 1e-6  # probabilities are held this far from 0 and 1 before logits are taken
-TINY = 1e-12
-
-
-class MeasureConfig(PretrainedConfig):
-    """The sizes of a model."""
-
-    model_type = "gdelphi_measure"
-
-    def __init__(
-        self,
-        dimension: int = 96,
-        features: int = 75,
-        codes: int = 20,
-        width: int = 96,
-        queries: int = 3,
-        layers: int = 2,
-        heads: int = 4,
-        context_days: int = 50,
-        memory_days: int = 365,
-        day_heads: int = 4,
-        half_lives: tuple[float, ...] = (7.0, 30.0, 90.0, 365.0),
-        lag_days: int = 14,
-        cell_width: int = 64,
-        transport_layers: int = 2,
-        slots: int = 12,
-        event_dimension: int = 32,
-        finest: int = 290,
-        dropout: float = 0.2,
-        **others: Any,
-    ) -> None:
-        self.dimension = dimension
-        self.features = features
-        self.codes = codes
-        self.width = width
-        self.queries = queries
-        self.layers = layers
-        self.heads = heads
-        self.context_days = context_days
-        self.memory_days = memory_days
-        self.day_heads = day_heads
-        self.half_lives = tuple(half_lives)
-        self.lag_days = lag_days
-        self.cell_width = cell_width
-        self.transport_layers = transport_layers
-        self.slots = slots
-        self.event_dimension = event_dimension
-        self.finest = finest
-        self.dropout = dropout
-        super().__init__(**others)
 
 
 class Context(NamedTuple):
@@ -132,7 +80,7 @@ class Context(NamedTuple):
 
 
 class ModelOutput(NamedTuple):
-    """What the model says after each day of a sequence."""
+    """The model's output after each day of a sequence."""
 
     day_probabilities: Tensor
     """over the memory's days, [B, T, L]"""
@@ -165,8 +113,7 @@ class DayEncoder(nn.Module):
         super().__init__()
         self.queries, self.heads = config.queries, config.heads
         scale = config.dimension**-0.5
-        folded = torch.randn(config.queries * config.heads, config.dimension)
-        self.folded = nn.Parameter(folded)
+        self.folded = nn.Parameter(torch.randn(config.queries * config.heads, config.dimension))
         self.nothing = nn.Parameter(scale * torch.randn(config.dimension))
         self.value = nn.Parameter(
             scale * torch.randn(config.heads, config.dimension, config.width // config.heads)
@@ -175,6 +122,9 @@ class DayEncoder(nn.Module):
 
     def forward(self, points: Tensor, weights: Tensor) -> Tensor:
         """Tokens [days, q, width] of clouds [days, n, dimension] with weights [days, n]."""
+        # Query a integrates against the cloud sum_j w_j delta(x_j):
+        #     sum_j w_j exp(<a, x_j>) x_j / sum_j w_j exp(<a, x_j>),
+        # which is ordinary attention with ln w_j added to its logits; ln 0 leaves padding out.
         days = len(points)
         nothing = self.nothing.expand(days, 1, -1)
         keys = torch.cat([points, nothing.to(points.dtype)], dim=1)[:, None]
@@ -276,7 +226,8 @@ def recency(past: Context, half_lives: tuple[float, ...], memory_days: int) -> T
     end = torch.arange(length - days, length, device=past.present.device)
     age = end[:, None] - torch.arange(length, device=past.present.device)
     allowed = ((age >= 0) & (age < memory_days)) & past.present[:, None]
-    halvings = torch.stack([-math.log(2) / each * age.clamp(min=0) for each in half_lives])
+    # ln 2^(-age / h) for each half-life h, normalised over the allowed days, then mixed evenly.
+    halvings = torch.stack([-math.log(2) / life * age.clamp(min=0) for life in half_lives])
     logits = halvings[:, None].masked_fill(~allowed, -math.inf).float()
     kernels = logits - logits.logsumexp(dim=3, keepdim=True).nan_to_num(neginf=0.0)
     mixed: Tensor = kernels.logsumexp(dim=0) - math.log(len(half_lives))
@@ -309,6 +260,8 @@ class DayAttention(nn.Module):
 
     def forward(self, states: Tensor, past: Context) -> Tensor:
         """Probabilities [B, T, L]; all 0 where no past day is present."""
+        # For head h, target t and past day l:  p_h(l | t) = softmax_l(ln recency + <q_ht, k_hl> +
+        # b_ht [same weekday]); the heads are mixed by a softmax of the state.
         kernel = recency(past, self.half_lives, self.memory_days)
         keys = self._keys(past)
         query = self.query(states).unflatten(2, (self.heads, -1))
@@ -319,13 +272,14 @@ class DayAttention(nn.Module):
         logits = kernel[:, None] + affinity.float()
         # A softmax over nothing is NaN, and its gradient too: it is not taken there.
         nothing = kernel.isneginf().all(dim=2)[:, None, :, None]
-        each = logits.masked_fill(nothing, 0.0).softmax(dim=3) * ~nothing
+        by_head = logits.masked_fill(nothing, 0.0).softmax(dim=3) * ~nothing
         shares = self.mixture(states).softmax(dim=2).transpose(1, 2)[..., None].float()
-        mixed: Tensor = (shares * each).sum(dim=1)
+        mixed: Tensor = (shares * by_head).sum(dim=1)
         return mixed
 
     def _keys(self, past: Context) -> Tensor:
-        """[B, L, heads, size]"""
+        """Of the memory's days, from a day's features, those of the day before, the mean of the
+        week before, and its weekday; [B, L, heads, size]."""
         before = F.pad(past.features, (0, 0, 1, 0))[:, :-1]
         week = F.avg_pool1d(F.pad(before.transpose(1, 2), (WEEK - 1, 0)), WEEK, stride=1).transpose(
             1, 2
@@ -350,14 +304,9 @@ def rates(probabilities: Tensor, past: Context) -> Tensor:
         ],
         dim=3,
     )
-    number = 1 / (probabilities**2).sum(dim=3).clamp(min=TINY)
+    number = 1 / (probabilities**2).sum(dim=3).clamp(min=TINY)  # n = 1 / sum p^2
     number = torch.where(probabilities.sum(dim=3) > 0, number, 0.0)[..., None, None]
     return (number * rate + past.pooled[:, :, None]) / (number + 1)
-
-
-def logits_of(probabilities: Tensor) -> Tensor:
-    """ln(p / (1 - p)), p held LIMIT away from 0 and 1."""
-    return probabilities.clamp(LIMIT, 1 - LIMIT).logit()
 
 
 # --- readings of a forecast -----------------------------------------------------------------------
@@ -389,7 +338,8 @@ class Intensity(nn.Module):
 
 
 def none_at_all(log_rate: Tensor, dispersion: Tensor) -> Tensor:
-    """ln of the probability that no row comes, under a negative binomial."""
+    """ln of the probability that no row comes, under a negative binomial with mean mu and
+    dispersion k: ln P(0) = k ln(k / (k + mu)) = -k softplus(ln mu - ln k)."""
     zero: Tensor = -dispersion * F.softplus(log_rate - dispersion.log())
     return zero
 
@@ -437,7 +387,8 @@ class DirectHead(nn.Module):
     @torch.no_grad()
     def _shown(self, past: Context, profiles: Tensor) -> Tensor:
         """What a cell is shown, [B, T, codes, shown]."""
-        kernels = [recency(past, (each,), self.memory_days).exp() for each in CELL_HALF_LIVES]
+        kernels = [recency(past, (life,), self.memory_days).exp() for life in CELL_HALF_LIVES]
+        # The rate on the target's weekday alone, over a year.
         target = (past.weekday[:, -past.days :] + 1) % WEEK
         same = target[:, :, None] == past.weekday[:, None, :]
         weekly = recency(past, CELL_HALF_LIVES[-1:], self.memory_days)
@@ -458,202 +409,6 @@ def last_days(values: Tensor, days: int, before: int) -> Tensor:
     there is nothing."""
     window = values[:, -(days + before - 1) :]
     return F.pad(window, (0, 0, days + before - 1 - window.shape[1], 0))
-
-
-# --- transport ------------------------------------------------------------------------------------
-
-
-class TransportBlock(nn.Module):
-    """x <- normalise(x + P_x v): moves points along the sphere; P_x takes away what is along x.
-
-    v sums self-attention among the points, weighted by their masses, cross-attention to a context,
-    and an MLP. The output layer starts at zero: no point moves.
-    """
-
-    def __init__(self, config: MeasureConfig, *, attention: bool = True) -> None:
-        super().__init__()
-        self.heads = config.heads
-        self.attention = attention
-        width = config.width
-        self.enter = nn.Linear(config.dimension, width)
-        self.project = nn.Linear(width, 3 * width, bias=False)
-        self.query = nn.Linear(width, width, bias=False)
-        self.context = nn.Linear(width, 2 * width, bias=False)
-        self.mixed = nn.Linear(width, width)
-        self.mlp = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
-        self.norm = nn.LayerNorm(width)
-        self.leave = nn.Linear(width, config.dimension)
-        self.gate = nn.Linear(width, 2)
-        for layer in (self.leave, self.gate):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(
-        self, points: Tensor, log_weights: Tensor, context: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Points [N, n, dimension] moved, and changes [N, n, 2] of their weight and gate logits.
-        A context [G, c, width] is shared by N / G of them, one group after the other."""
-        tokens = self.enter(points)
-        if self.attention:
-            tokens = tokens + self.mixed(self._attend(self.norm(tokens), log_weights, context))
-        tokens = tokens + self.mlp(tokens)
-        step = self.leave(tokens)
-        step = step - (step * points).sum(dim=2, keepdim=True) * points
-        return F.normalize(points + step, dim=2), self.gate(tokens)
-
-    def _attend(self, tokens: Tensor, log_weights: Tensor, context: Tensor | None) -> Tensor:
-        number, size, width = tokens.shape
-        split = self.project(tokens).view(number, size, 3, self.heads, -1)
-        query, key, value = split.permute(2, 0, 3, 1, 4)
-        bias = log_weights[:, None, None].to(query.dtype)
-        found = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        found = found.transpose(1, 2).reshape(number, size, width)
-        if context is None:
-            return found
-        # Futures of one origin share its context: their points ask together.
-        groups = len(context)
-        pair = self.context(context).view(groups, -1, 2, self.heads, width // self.heads)
-        keys, values = pair.permute(2, 0, 3, 1, 4)
-        asked = self.query(tokens).view(groups, -1, self.heads, width // self.heads).transpose(1, 2)
-        heard = F.scaled_dot_product_attention(asked, keys, values)
-        return found + heard.transpose(1, 2).reshape(number, size, width)
-
-
-class Futures(NamedTuple):
-    """Drawn days, moved on. N futures of n atoms each."""
-
-    points: Tensor
-    """[N, n, dimension]"""
-    weights: Tensor
-    """[N, n], summing to 1"""
-    gates: Tensor
-    """probability that the atom exists, [N, n]"""
-
-
-OPEN, CLOSED = 4.0, -4.0  # logits of gates before training
-EMPTY = 0.5  # a future that less likely has any atom is an empty day
-
-
-def exists(futures: Futures) -> Tensor:
-    """The probability that a future has any atom at all, [N]: 1 - prod(1 - gate_i)."""
-    found: Tensor = -torch.expm1(torch.log1p(-futures.gates.clamp(max=1 - LIMIT)).sum(dim=1))
-    return found
-
-
-class AtomTransport(nn.Module):
-    """Moves the atoms of drawn days, and changes their weights and gates, given a state.
-
-    Atoms beyond those of the drawn day come from the recent days of the stream, with gates nearly
-    closed: so a quiet day can become a busy one.
-    """
-
-    def __init__(self, config: MeasureConfig, *, attention: bool = True) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            TransportBlock(config, attention=attention) for _ in range(config.transport_layers)
-        )
-        self.state = nn.Linear(config.width, config.width)
-
-    def forward(
-        self, points: Tensor, weights: Tensor, spare: Tensor, context: Tensor, state: Tensor
-    ) -> Futures:
-        """Futures from atoms [N, n, dimension] with weights [N, n] (0: none), of which `spare`
-        [N, n] (bool) are not the drawn day's; context [G, c, width] and state [G, width] of G
-        origins with N / G futures each, one origin after the other."""
-        there = weights > 0
-        log_weights = torch.where(there, weights.clamp(min=TINY).log(), -math.inf)
-        logits = torch.where(spare, CLOSED, OPEN).to(points.dtype)
-        seen = torch.cat([context, self.state(state)[:, None]], dim=1)
-        points = points * there[..., None]
-        for block in self.blocks:
-            # A future without any atom has nothing to attend to: its rows are kept finite.
-            heard = log_weights + F.logsigmoid(logits)
-            heard = torch.where(there.any(dim=1, keepdim=True), heard, 0.0)
-            points, change = block(points, heard, seen)
-            log_weights = log_weights + change[..., 0]
-            logits = logits + change[..., 1]
-        gates = logits.sigmoid() * there
-        masses = (log_weights + F.logsigmoid(logits)).masked_fill(~there, -math.inf)
-        points = points * there[..., None]  # and no gradient through what stood in empty slots
-        return Futures(points, masses.softmax(dim=1).nan_to_num(0.0), gates)
-
-
-class AtomReading(nn.Module):
-    """What futures say of the standard events.
-
-    Each atom is assigned softly to the finest codes by the cosine of its event part, and a root
-    takes what its codes take. A root occurs in a future if one of its atoms is it,
-    1 - prod(1 - gate_i pi_ik); its share is sum weight_i pi_ik; it is a headline if its share is
-    among the largest, a surge if it is above the threshold, both softened so that they can be
-    learned. The probability is the mean over futures, smoothed as baselines are. A few atoms tell
-    less than a day of a hundred rows: a logistic calibration, which starts as none, makes up for
-    what is systematic about that.
-    """
-
-    finest: Tensor
-    roots: Tensor
-
-    def __init__(self, config: MeasureConfig) -> None:
-        super().__init__()
-        self.register_buffer("finest", torch.zeros(config.finest, config.event_dimension))
-        self.register_buffer("roots", torch.zeros(config.finest, config.codes))
-        self.temperature = nn.Parameter(torch.zeros(1))
-        self.sharpness = nn.Parameter(torch.zeros(2))
-        self.slope = nn.Parameter(torch.zeros(TARGET_COUNT))
-        self.level = nn.Parameter(torch.zeros(TARGET_COUNT * config.codes))
-
-    def set_basis(self, finest: Tensor, roots: Tensor) -> None:
-        """The finest codes as points [finest, event dimension], and the root of each, [finest]."""
-        self.finest.copy_(finest)
-        self.roots.copy_(F.one_hot(roots, self.roots.shape[1]))
-
-    def assign(self, points: Tensor) -> Tensor:
-        """pi, [..., codes], summing to 1, of points [..., dimension]."""
-        events = F.normalize(points[..., : self.finest.shape[1]].float(), dim=-1)
-        near = (events @ self.finest.mT / _swiftly(self.temperature, 0.05)).softmax(dim=-1)
-        return near @ self.roots
-
-    def forward(
-        self, futures: Futures, chances: Tensor, thresholds: Tensor, pooled: Tensor
-    ) -> Tensor:
-        """Logits [G, target, codes] of G origins from their futures, one origin after the other,
-        with probabilities `chances` [G, K]; thresholds [G, codes], pooled rates [G, target, codes].
-        """
-        said = self.each(futures, thresholds)
-        number = 1 / chances.detach().square().sum(dim=1).clamp(min=TINY)[:, None, None]
-        mean = torch.einsum("gk,gktc->gtc", chances, said)
-        probabilities = (number * mean + pooled) / (number + 1)
-        level = SWIFT * self.level.view(TARGET_COUNT, -1)
-        calibrated = _swiftly(self.slope, 1.0)[:, None] * logits_of(probabilities) + level
-        undefined = thresholds.isnan()
-        surge = calibrated[:, 2].masked_fill(undefined, math.nan)
-        return torch.cat([calibrated[:, :2], surge[:, None]], dim=1)
-
-    def shares(self, futures: Futures, assigned: Tensor) -> Tensor:
-        """Of the roots in each future, [N, codes]. They sum to the probability that it has any atom
-        at all: a future of closed gates is an empty day."""
-        found: Tensor = (futures.weights[..., None] * assigned).sum(dim=1)
-        return found * exists(futures)[:, None]
-
-    def each(self, futures: Futures, thresholds: Tensor) -> Tensor:
-        """What each future says, [G, K, target, codes]."""
-        groups = len(thresholds)
-        assigned = self.assign(futures.points)
-        none = torch.log1p(-(futures.gates[..., None] * assigned).clamp(max=1 - LIMIT))
-        occurs = -torch.expm1(none.sum(dim=1)).unflatten(0, (groups, -1))
-        shares = self.shares(futures, assigned).unflatten(0, (groups, -1))
-        largest = shares.detach().topk(min(HEADLINES + 1, shares.shape[2]), dim=2).values
-        cut = largest[..., -2:].mean(dim=2, keepdim=True).clamp(min=LEAST_HEADLINE)
-        headline = (_swiftly(self.sharpness[0], 100.0) * (shares - cut)).sigmoid()
-        above = shares - thresholds.nan_to_num(1.0)[:, None]
-        surge = (_swiftly(self.sharpness[1], 40.0) * above).sigmoid()
-        return torch.stack([occurs, headline, surge], dim=2)
-
-
-def _swiftly(parameter: Tensor, start: float) -> Tensor:
-    return start * (SWIFT * parameter).exp()
 
 
 # --- the whole ------------------------------------------------------------------------------------
@@ -707,6 +462,7 @@ class MeasureModel(PreTrainedModel):
 def _expected(log_rate: Tensor, dispersion: Tensor, past: Context) -> Tensor:
     """The expected rows of each code as features: against the usual, the logit that any comes,
     their share, and that against the threshold of a surge. [B, T, codes, 4]."""
+    # The logit that any comes: ln((1 - P(0)) / P(0)).
     zero = none_at_all(log_rate, dispersion).clamp(max=-LIMIT)
     some = (-torch.expm1(zero)).clamp(min=LIMIT).log() - zero
     share = log_rate.log_softmax(dim=2)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.model.batches import Batch
+from gdelphi.model.config import WEEK
 from gdelphi.model.futures import (
     AtomTable,
     Drawing,
@@ -26,13 +27,8 @@ from gdelphi.model.futures import (
     RandomNumbers,
     draw,
 )
-from gdelphi.model.network import (
-    WEEK,
-    Context,
-    Futures,
-    MeasureModel,
-    ModelOutput,
-)
+from gdelphi.model.network import Context, MeasureModel, ModelOutput
+from gdelphi.model.transport import Futures
 
 
 class RolloutDay(NamedTuple):

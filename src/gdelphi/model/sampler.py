@@ -35,8 +35,9 @@ from gdelphi.model.futures import (
     random_numbers_for,
     sample_futures,
 )
-from gdelphi.model.network import Futures, ModelOutput
+from gdelphi.model.network import ModelOutput
 from gdelphi.model.rollout import Rollout
+from gdelphi.model.transport import Futures
 
 POINTS: Final = 1024  # of a cloud, at most: the heaviest
 STREAMS_AT_ONCE: Final = 16

@@ -44,7 +44,7 @@ class MeasureTask:
 
     section = "train"
     diverging_ratio = 3.0
-    memory_settings = ("batch", "points")
+    memory_settings: tuple[str, ...] = ("batch", "points")
 
     def __init__(
         self, data: TrainingData, device: torch.device, futures: FutureSettings | None = None

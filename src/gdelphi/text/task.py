@@ -18,7 +18,7 @@ class TextTask:
     section = "text"
     diverging_ratio = math.inf
     """The loss in nats a word falls a hundredfold, so a multiple of its lowest is no divergence."""
-    memory_settings = ("batch",)
+    memory_settings: tuple[str, ...] = ("batch",)
 
     def __init__(self, data: TextData, settings: TextSettings, vocabulary: Vocabulary) -> None:
         self.data, self.settings, self.vocabulary = data, settings, vocabulary
