@@ -150,9 +150,10 @@ def test_a_misspelt_variable_stops_everything() -> None:
 
 def test_interrupted_it_says_how_to_go_on(archive: Path, tmp_path: Path) -> None:
     code = (
-        "import gdelphi.store.ingest as i\n"
+        "from gdelphi.store import ingest\n"
         "def stop(*_): raise KeyboardInterrupt\n"
-        "i.load = stop\n"
+        "assert ingest.load_files\n"  # a new name must come here too
+        "ingest.load_files = stop\n"
         "from gdelphi.app.cli import main; main()"
     )
     done = subprocess.run(
