@@ -17,19 +17,21 @@ from typing import Any, Final
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.day import BacktestOptions
+from gdelphi.model.losses import FutureSettings
 from gdelphi.model.train import train
 
-VARIANTS: Final[dict[str, dict[str, Any]]] = {
+VARIANTS: Final[dict[str, dict[str, Any] | FutureSettings]] = {
     "everything": {},
     "no day attention": {"profiles_weight": 0.0},
     "no direct head": {"direct_weight": 0.0, "rows_weight": 0.0},
     "no transport": {"transport_layers": 0},
-    "no spare atoms": {"spare_atoms": False},
+    "no spare atoms": FutureSettings(spare_atoms=False),
     "no energy score": {"energy_weight": 0.0},
     "no log loss of atoms": {"atoms_weight": 0.0},
-    "plain divergence, not its root": {"energy_root": False},
-    "losses of futures teach all": {"futures_reach": True},
+    "plain divergence, not its root": FutureSettings(root=False),
+    "losses of futures teach all": FutureSettings(teach_all=True),
 }
+"""settings that differ, or how futures are drawn and compared"""
 COLUMNS: Final = (
     ("occurs", "profiles"),
     ("occurs", "direct"),
@@ -41,17 +43,17 @@ ENSEMBLES: Final = ("transported", "drawn")
 FORECASTERS: Final = ("stack", "profiles", "direct", "atoms", "combined")
 
 
-def with_training(settings: Settings, changes: dict[str, Any]) -> Settings:
-    return settings.model_copy(update={"train": settings.train.model_copy(update=changes)})
-
-
 def study(settings: Settings, name: str, out: Path, *, every: int, steps: int) -> dict[str, Any]:
     """Train a variant and judge it."""
     folder = out / name.replace(" ", "-").replace(",", "")
-    chosen = with_training(settings, {**VARIANTS[name], "steps": steps})
-    train(chosen, folder / "model")
+    variant = VARIANTS[name]
+    futures = variant if isinstance(variant, FutureSettings) else FutureSettings()
+    changes = {} if isinstance(variant, FutureSettings) else variant
+    training = settings.train.model_copy(update={**changes, "steps": steps})
+    chosen = settings.model_copy(update={"train": training})
+    train(chosen, folder / "model", futures=futures._replace(number=training.futures))
     asked = BacktestOptions(forecasters=FORECASTERS, futures=50, text=False)
-    request = BacktestRequest(folder / "model", folder / "backtest", every=every, asked=asked)
+    request = BacktestRequest(folder / "model", folder / "backtest", every=every, options=asked)
     return backtest(chosen, request)
 
 

@@ -1,10 +1,10 @@
-"""The tables of docs/words.md, as Markdown on the standard output.
+"""The tables of docs/text.md, as Markdown on the standard output.
 
-    python benchmarks/words.py names --store STORE --namer FOLDER [--model FOLDER] [--every 6]
-    python benchmarks/words.py texts --store STORE --model FOLDER --text-model FOLDER
+    python benchmarks/text.py names --store STORE --namer FOLDER [--model FOLDER] [--every 6]
+    python benchmarks/text.py texts --store STORE --model FOLDER --text-model FOLDER
                                      [--world ARCHIVE] [--every 6] [--config gdelphi.toml]
-    python benchmarks/words.py skill --backtest FOLDER [--plain FOLDER]
-    python benchmarks/words.py days  --store STORE --model FOLDER --text-model FOLDER
+    python benchmarks/text.py skill --backtest FOLDER [--plain FOLDER]
+    python benchmarks/text.py days  --store STORE --model FOLDER --text-model FOLDER
                                      --stream GG [--number 5]
 
 `names`: held-out phrases from their points back to words, and atoms of test days, by the namer and
@@ -23,12 +23,12 @@ from time import perf_counter, process_time
 import numpy as np
 import torch
 
-from gdelphi.app.console_judge import number, skill_cells
+from gdelphi.app.console import number, skill_cells
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.common.types import TARGETS
-from gdelphi.forecast.expected_day import brief_of
-from gdelphi.forecast.naming import NameBook
-from gdelphi.forecast.naming_choice import Comparison
+from gdelphi.forecast.expected_day import expected_day_in_brief
+from gdelphi.forecast.naming import AtomNames
+from gdelphi.forecast.naming_choice import NamingComparison
 from gdelphi.forecast.predictor import Predictor, stream_futures
 from gdelphi.judge.backtest import summarise_folder
 from gdelphi.judge.simulated import ingested_panel
@@ -39,9 +39,9 @@ from gdelphi.judge.texts import (
 )
 from gdelphi.measures.phrases import sentence
 from gdelphi.scores.rouge import WeightedText, matched_rouge
+from gdelphi.text.data import load_text_data
 from gdelphi.text.forecast import in_english
 from gdelphi.text.forecaster import TextModel, faults
-from gdelphi.text.forecaster_task import load_text_data
 from gdelphi.text.namer import (
     Agreement,
     Namer,
@@ -51,7 +51,7 @@ from gdelphi.text.namer import (
 )
 from gdelphi.text.namer_task import (
     Examples,
-    NamingTask,
+    NamerTask,
     held_out,
 )
 
@@ -74,13 +74,13 @@ def settings_of(given: argparse.Namespace) -> Settings:
 def rouge_one(named: Sequence[PhraseKey | None], right: Sequence[PhraseKey]) -> float:
     """Mean ROUGE-1 of names with the right ones; nothing for what cannot be read."""
     one = np.ones(1)
-    found = [
+    scores = [
         0.0 if name is None else matched_rouge(
             WeightedText([sentence(*name)], one), WeightedText([sentence(*key)], one)
         ).one
         for name, key in zip(named, right, strict=True)
     ]  # fmt: skip
-    return float(np.mean(found))
+    return float(np.mean(scores))
 
 
 def name_row(name: str, what: Agreement, rouge: float) -> Sequence[str]:
@@ -91,8 +91,8 @@ def name_row(name: str, what: Agreement, rouge: float) -> Sequence[str]:
 def names(given: argparse.Namespace) -> None:
     """Round trips: phrase -> point -> words."""
     settings = settings_of(given)
-    task = NamingTask(load_text_data(settings))
-    namer = Namer.load(given.namer, task.ground.space)
+    task = NamerTask(load_text_data(settings))
+    namer = Namer.load(given.namer, task.data.space)
     random = np.random.default_rng(1)
     size = min(PHRASES, len(task.others))
     places = task.others[random.choice(len(task.others), size=size, replace=False)]
@@ -107,11 +107,11 @@ def names(given: argparse.Namespace) -> None:
     def rows(some: Examples) -> Iterator[Sequence[str]]:
         began = process_time()
         named = [None if x is None else x[:3] for x in namer.name(some.points, some.weights)]
-        each = 1e3 * (process_time() - began) / len(some.keys)
+        milliseconds = 1e3 * (process_time() - began) / len(some.keys)
         near = [keys[at] for at in nearest(some.points, table_of)]
         yield name_row("nearest observed", agreement(near, some.keys, observed),
                        rouge_one(near, some.keys))  # fmt: skip
-        yield name_row(f"namer ({each:.1f} ms)", agreement(named, some.keys, observed),
+        yield name_row(f"namer ({milliseconds:.1f} ms)", agreement(named, some.keys, observed),
                        rouge_one(named, some.keys))  # fmt: skip
 
     phrases = task.phrases(places, np.full(size, 0.2))
@@ -128,11 +128,12 @@ def names(given: argparse.Namespace) -> None:
 
 def futures(given: argparse.Namespace, settings: Settings) -> None:
     """Words of futures and of the expected day, under each naming."""
-    desk = Predictor(settings, given.model)
-    if not desk.path("root").exists():
-        desk.calibrate("root")
-    comparison = Comparison(desk, NameBook(desk.folder, desk.pack, desk.space, namer=given.namer))
-    days = desk.target_days("test")[:: given.every]
+    predictor = Predictor(settings, given.model)
+    if not predictor.path("root").exists():
+        predictor.calibrate("root")
+    names_of = AtomNames(predictor.folder, predictor.pack, predictor.space, namer=given.namer)
+    comparison = NamingComparison(predictor, names_of)
+    days = predictor.target_days("test")[:: given.every]
     for day in days:
         comparison.add(day)
     head = ("names by", *(f"{what} {kind}" for what in ("futures", "expected day")
@@ -147,17 +148,16 @@ def futures(given: argparse.Namespace, settings: Settings) -> None:
     table(f"{title}, {comparison.texts:,} days of streams:", head, rows())
 
 
-def atoms_of_test_days(task: NamingTask, random: np.random.Generator) -> np.ndarray:
+def atoms_of_test_days(task: NamerTask, random: np.random.Generator) -> np.ndarray:
     """Atoms of days' own descriptors."""
-    said, streams = task.ground.said, task.ground.pack.shape[1]
-    found = [
-        np.arange(rows.start, rows.stop)
-        for day in task.ground.targets("test").tolist()
+    descriptors, streams = task.data.descriptors, task.data.pack.shape[1]
+    slices = [
+        descriptors.descriptor(day, stream)
+        for day in task.data.targets("test").tolist()
         for stream in range(streams)
-        for rows in (said.descriptor(day, stream),)
     ]
-    every = np.concatenate(found)
-    return random.choice(every, size=min(PHRASES, len(every)), replace=False)
+    atoms = np.concatenate([np.arange(each.start, each.stop) for each in slices])
+    return random.choice(atoms, size=min(PHRASES, len(atoms)), replace=False)
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -166,20 +166,20 @@ def atoms_of_test_days(task: NamingTask, random: np.random.Generator) -> np.ndar
 def texts(given: argparse.Namespace) -> None:
     """ROUGE and energy scores of everybody's words."""
     settings = settings_of(given)
-    desk = Predictor(settings, given.model, text=given.text_model)
-    if not desk.path("root").exists():
-        desk.calibrate("root")
-    oracle = ingested_panel(desk.settings, given.world).oracle() if given.world else None
-    judge = TextJudge(desk, oracle)
-    days = desk.target_days("test")[:: given.every]
+    predictor = Predictor(settings, given.model, text=given.text_model)
+    if not predictor.path("root").exists():
+        predictor.calibrate("root")
+    oracle = ingested_panel(predictor.settings, given.world).oracle() if given.world else None
+    judge = TextJudge(predictor, oracle)
+    days = predictor.target_days("test")[:: given.every]
     scores = [score for day in days for score in judge.day(day)]
-    print(f"{len(days)} days from {days[0]} to {days[-1]}, {len(desk.streams)} streams.")
+    print(f"{len(days)} days from {days[0]} to {days[-1]}, {len(predictor.streams)} streams.")
     head = ["speaker", "energy score"]
     head += [f"{form} {kind}" for form in FORMS for kind in ("1", "2", "L")]
     speakers = dict.fromkeys(score.speaker for score in scores)
     rows = (text_row(name, [x for x in scores if x.speaker == name]) for name in speakers)
     table("Energy score (lower is better), ROUGE (higher):", head, rows)
-    show_faults(given, desk, days[:: max(len(days) // 3, 1)])
+    show_faults(given, predictor, days[:: max(len(days) // 3, 1)])
 
 
 def text_row(name: str, scores: Sequence[TextScore]) -> Sequence[str]:
@@ -192,9 +192,9 @@ def text_row(name: str, scores: Sequence[TextScore]) -> Sequence[str]:
     return (name, "" if np.isnan(energy) else number(energy), *rouge)
 
 
-def show_faults(given: argparse.Namespace, desk: Predictor, days: Sequence[object]) -> None:
+def show_faults(given: argparse.Namespace, predictor: Predictor, days: Sequence[object]) -> None:
     """Texts written without a guide: how much of them is no phrase."""
-    free = TextModel(given.text_model, desk.pack, guided=False)
+    free = TextModel(given.text_model, predictor.pack, guided=False)
     missed = phrases = 0
     began = perf_counter()
     for day in days:
@@ -249,38 +249,38 @@ def skill(given: argparse.Namespace) -> None:
 
 def days(given: argparse.Namespace) -> None:
     """Days side by side: what came, what both models thought likeliest, three futures of each."""
-    desk = Predictor(settings_of(given), given.model, text=given.text_model)
-    if not desk.path("root").exists():
-        desk.calibrate("root")
-    place = desk.streams.index(given.stream)
+    predictor = Predictor(settings_of(given), given.model, text=given.text_model)
+    if not predictor.path("root").exists():
+        predictor.calibrate("root")
+    place = predictor.streams.index(given.stream)
     known = [
         day
-        for day in desk.target_days("test")
-        if len(desk.pack.atoms(desk.sampler.position(day), place).weights) >= 3
+        for day in predictor.target_days("test")
+        if len(predictor.pack.atoms(predictor.sampler.position(day), place).weights) >= 3
     ]
     for day in known[:: max(len(known) // given.number, 1)][: given.number]:
-        show_day(desk, place, day)
+        show_day(predictor, place, day)
 
 
-def show_day(desk: Predictor, place: int, day: object) -> None:
-    stream, origin = desk.streams[place], day - timedelta(days=1)  # type: ignore[operator]
-    at = desk.sampler.position(day)  # type: ignore[arg-type]
-    phrases = zip(*desk.pack.atom_phrases(at, place), strict=True)
-    weights = desk.pack.atoms(at, place).weights
+def show_day(predictor: Predictor, place: int, day: object) -> None:
+    stream, origin = predictor.streams[place], day - timedelta(days=1)  # type: ignore[operator]
+    at = predictor.sampler.position(day)  # type: ignore[arg-type]
+    phrases = zip(*predictor.pack.atom_phrases(at, place), strict=True)
+    weights = predictor.pack.atoms(at, place).weights
     came = [f"{sentence(*x, stream)} ({w:.0%})" for x, w in zip(phrases, weights, strict=True)]
-    roots = desk.known_at("root", origin)
-    wanted = desk.publisher("root").forecast(roots, origin)[place].occurs
-    futures = stream_futures(desk, desk.sampler.at(origin), place, roots, wanted)
+    roots = predictor.known_at("root", origin)
+    wanted = predictor.publisher("root").forecast(roots, origin)[place].occurs
+    futures = stream_futures(predictor, predictor.sampler.at(origin), place, roots, wanted)
     brief = [f"{sentence(*atom.phrase, stream)} ({atom.weight:.0%})"
-             for atom in brief_of(futures, desk.settings.measures)]  # fmt: skip
+             for atom in expected_day_in_brief(futures, predictor.settings.measures)]  # fmt: skip
     moved = []
     for n in np.flatnonzero(futures.exists)[:3].tolist():
         masses = futures.weights[n]
         order = [k for k in np.argsort(-masses).tolist() if masses[k] >= 0.005 * masses.sum()]
-        moved.append([f"{sentence(*futures.called[futures.calls[n][k]], stream)} "
+        moved.append([f"{sentence(*futures.shown_phrases[futures.shown_index[n][k]], stream)} "
                       f"({masses[k] / masses.sum():.0%})" for k in order])  # fmt: skip
-    assert desk.text is not None
-    written = desk.text.model.at(origin)[place]
+    assert predictor.text is not None
+    written = predictor.text.model.at(origin)[place]
     print(f"\n### {day}\n\n| | measure transformer | text forecaster |\n|---|---|---|")
     cell = "<br>".join
     print(f"| came | {cell(came)} | |")
