@@ -186,7 +186,7 @@ def test_a_file_that_cannot_be_read_while_loading_leaves_the_others(
 
     with monkeypatch.context() as patch:
         patch.setattr(load_module, "load_strictly", fail)
-        patch.setattr(load_module, "_may_go_quickly", lambda _: False)
+        patch.setattr(load_module, "_can_load_fast", lambda _: False)
         result = ingest(given, IngestRequest(force=True, since=date(2012, 1, 1)))
     assert (result.loaded, result.succeeded) == (7, False)
     told = sorted((each.name, each.status, each.reason) for each in result.problems)
@@ -350,13 +350,13 @@ def test_forcing_loads_again_and_changes_nothing(tmp_path: Path) -> None:
 # The fast and the strict way give the same store.
 
 
-def test_the_careful_way_agrees_with_the_quick_one(
+def test_the_strict_way_agrees_with_the_fast_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker = messy_archive(tmp_path / "archive", 1)
     fast = settings_for(tmp_path / "fast.duckdb", maker.folder)
     ingest(fast)
-    monkeypatch.setattr(load_module, "_may_go_quickly", lambda _: False)
+    monkeypatch.setattr(load_module, "_can_load_fast", lambda _: False)
     strict = settings_for(tmp_path / "strict.duckdb", maker.folder)
     ingest(strict)
     assert content_of(fast) == content_of(strict)
@@ -396,7 +396,7 @@ def test_whatever_stands_in_the_fields_both_ways_agree(
     assert result.rows_in == result.accepted + result.rejected + result.duplicates
     strict = settings_for(tmp_path / "strict.duckdb", maker.folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load_module, "_may_go_quickly", lambda _: False)
+        patch.setattr(load_module, "_can_load_fast", lambda _: False)
         ingest(strict)
     assert content_of(fast) == content_of(strict)
 
