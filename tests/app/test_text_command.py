@@ -34,6 +34,7 @@ def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Res
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_data_writes_and_says_what_it_cost(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_data_writes_and_says_what_it_cost(
     assert json.loads(again.stdout)["sequences"] == 3
 
 
+@pytest.mark.slow
 def test_train_and_forecast(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def study() -> Iterator[ModuleType]:
     del sys.modules[spec.name]
 
 
+@pytest.mark.slow
 def test_attention_tells_sources_apart_that_lie_upon_each_other(study: ModuleType) -> None:
     generator = torch.Generator().manual_seed(0)
     sources = study.overlapping(PAIRS, ATOMS, generator)

@@ -212,6 +212,7 @@ def test_with_the_plain_divergence_misreporting_wins() -> None:
         assert expected_score(distances, lie, truth) > expected_score(distances, truth, truth)
 
 
+@pytest.mark.slow
 def test_on_random_measures_only_the_plain_divergence_is_improper() -> None:
     """For the root this is what was seen (as in every trial so far), not a theorem."""
     generator = np.random.default_rng(3)

@@ -234,6 +234,7 @@ def test_small_clouds_are_summarised_as_well_as_can_be(make: CloudMaker, dim: in
     assert (gap < 1e-5).mean() >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "atoms"), [(20, 3), (60, 5), (200, 8)])
 def test_atoms_are_nearer_than_the_clouds_own_points(size: int, atoms: int) -> None:
     generator = np.random.default_rng(size)
@@ -372,6 +373,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
         assert first.labels.tobytes() == second.labels.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9, 40, 200, 1500])
 def test_the_order_of_the_points_does_not_matter(size: int) -> None:
     for seed, cloud in enumerate((uniform_cloud(1, size, 24), mixed_cloud(1, size, 24))):

@@ -72,6 +72,7 @@ def test_sliced_w2_ignores_padding_and_is_zero_for_equal_measures() -> None:
     assert points.grad is not None and points.grad.isfinite().all()
 
 
+@pytest.mark.slow
 def test_sliced_gradients_are_finite_differences() -> None:
     source, target = random_measures((2, 6, 4)), random_measures((2, 3, 4), seed=1)
 

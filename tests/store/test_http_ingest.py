@@ -128,6 +128,7 @@ def assert_like_undisturbed(settings: Settings, url: str, folder: Path) -> None:
 # --- Faults of files
 
 
+@pytest.mark.slow
 def test_a_run_amid_all_faults_tells_the_rest_and_the_next_run_gets_it(
     tmp_path: Path, maker: ArchiveMaker, server: FaultyServer, pauses: list[float]
 ) -> None:

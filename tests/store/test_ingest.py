@@ -205,6 +205,7 @@ def row_groups(given: Settings) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_many_small_runs_are_merged_when_it_is_due(
     maker: ArchiveMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +338,7 @@ def spoil(rng: random.Random, content: bytearray) -> None:
         struct.pack_into("<" + width, content, end + field, rng.randrange(1 << 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_spoiled_zip_is_loaded_right_or_refused_by_name(tmp_path: Path, listed: bool) -> None:
     """Three hundred spoiled zips between sound ones; a list may vouch for them as they are."""

@@ -80,6 +80,7 @@ def test_a_namer_learns_and_is_loaded_again(task: NamerTask, tmp_path: Path) -> 
         Namer.load(result.folder, replace(task.data.space, revision="another"))
 
 
+@pytest.mark.slow
 def test_a_namer_names_what_it_has_learned_by_heart(task: NamerTask) -> None:
     """Few phrases and many steps: the round trip is exact, through the grammar."""
     torch.manual_seed(0)
