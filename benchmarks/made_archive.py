@@ -168,7 +168,7 @@ def _article_ends(
         (
             f"{tones[n]:.13f}",
             f"https://{made.sites[sites[n]]}/{moment:%Y/%m/%d}/"
-            f"{'-'.join(made.words[each] for each in words[n])}-{codes[n]}.html",
+            f"{'-'.join(made.words[word] for word in words[n])}-{codes[n]}.html",
         )
         for n in range(number)
     ]
