@@ -119,6 +119,7 @@ def test_streams_are_called_by_name() -> None:
 # --- the commands ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_phrases_shows_a_day_with_weights(settings: Settings) -> None:
     done = gdelphi(*words(settings, "phrases", "--stream", "KE", "--day", str(DAY)))
     assert done.returncode == 0, done.stderr
@@ -138,6 +139,7 @@ def test_phrases_of_a_day_that_is_not_there_fails_in_one_line(settings: Settings
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_descriptor_prints_the_day_in_brief(settings: Settings) -> None:
     call = words(settings, "descriptor", "--stream", "KE", "--day", str(DAY))
     variables = {"GDELPHI_EMBED_ENCODER": "hashing"}
@@ -152,6 +154,7 @@ def test_descriptor_prints_the_day_in_brief(settings: Settings) -> None:
     assert "nothing was reported" in gdelphi(*empty, **variables).stdout
 
 
+@pytest.mark.slow
 def test_another_encoder_than_the_spaces_is_refused(settings: Settings) -> None:
     call = words(settings, "descriptor", "--stream", "KE", "--day", str(DAY))
     done = gdelphi(*call)
@@ -160,6 +163,7 @@ def test_another_encoder_than_the_spaces_is_refused(settings: Settings) -> None:
     assert "--refit" in done.stderr
 
 
+@pytest.mark.slow
 def test_embed_and_sequences_say_what_they_did(settings: Settings, tmp_path: Path) -> None:
     folder = {"GDELPHI_MEASURES_FOLDER": str(tmp_path / "m"), "GDELPHI_EMBED_ENCODER": "hashing"}
     done = gdelphi(*words(settings, "embed"), **folder)

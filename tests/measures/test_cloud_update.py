@@ -24,6 +24,7 @@ from gdelphi.measures.cloud_update import (
     Gathered,
     cloud_on,
     gather,
+    stale_days,
 )
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.day_files import DayFolder
@@ -107,7 +108,7 @@ class Place:
         gather(calm)
         found = {
             str(path.relative_to(other / "clouds")): path.read_bytes()
-            for path in other.rglob("*")
+            for path in (other / "clouds").rglob("*")
             if path.is_file() and path.name != ".lock"
         }
         shutil.rmtree(other)
@@ -483,6 +484,70 @@ def test_strays_of_a_backfile_that_changes_change_their_day(tmp_path: Path) -> N
     check_every_row(settings)
 
 
+def stale_by_all_rows(place: Place) -> list[date]:
+    """The same by an aggregate over all rows, without what is kept."""
+    with Store(place.settings).reading() as connection:
+        days = connection.rows(module._DAYS.format(condition=""))
+    made = DayFolder(place.folder).made_from()
+    return [day for day, fingerprint, *_ in days if made.get(day) != fingerprint]
+
+
+def duplicated(number: int, first: int, last: int) -> list[str]:
+    """The rows of a day, and rows with ids that other days have."""
+    return lines_of(number) + event_lines(range(first, last), day_number(number))
+
+
+CHANGES: dict[str, tuple[dict[int, list[str]], list[int]]] = {
+    "shrunk": ({4: lines_of(4, less=9)}, [4]),
+    "the same again": ({4: lines_of(4)}, []),
+    "shuffled": ({2: lines_of(2)[::-1]}, [2]),
+    "rows of a later day": ({6: duplicated(6, 7001, 7011)}, [6, 7]),
+    "rows of an earlier day": ({7: duplicated(7, 6001, 6011)}, [7]),
+    "as many other rows": ({1: lines_of(1)[:-1] + event_lines([77], day_number(1))}, [1]),
+    "an empty day": ({EMPTY: lines_of(EMPTY)}, [EMPTY]),
+    "a missing day": ({MISSING: lines_of(MISSING)}, [MISSING]),
+    "emptied": ({8: []}, [8]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_stale_days_are_those_by_all_rows(place: Place, name: str) -> None:
+    change, expected = CHANGES[name]
+    gather(place.settings)
+    assert stale_days(place.settings) == stale_by_all_rows(place) == []
+    place.change(change)
+    wanted = [day_number(number) for number in expected]
+    for _ in range(2):  # computed, and as kept
+        assert stale_days(place.settings) == stale_by_all_rows(place) == wanted
+    gather(place.settings)
+    assert stale_days(place.settings) == []
+    if name == "rows of a later day":  # that are given back
+        place.change({6: lines_of(6)})
+        assert stale_days(place.settings) == stale_by_all_rows(place) == wanted
+
+
+def test_stale_days_one_change_after_another(place: Place) -> None:
+    for number, (change, _) in enumerate([*CHANGES.values(), *reversed(CHANGES.values())]):
+        place.change(change)
+        assert stale_days(place.settings) == stale_by_all_rows(place)
+        if number % 3 == 2:
+            gather(place.settings)
+            assert stale_days(place.settings) == []
+
+
+def test_what_is_kept_of_another_store_or_spoilt_is_not_used(place: Place) -> None:
+    gather(place.settings)
+    kept = place.folder.parent / "days.json"
+    for damage in ("", "[]", '{"key": 1}', kept.read_text().replace('"key": "', '"key": "x')):
+        kept.write_text(damage)
+        assert stale_days(place.settings) == []
+    place.settings.store.unlink()
+    place.maker.day(day_number(4), lines_of(4, less=9))
+    place.maker.write_lists()
+    ingest(place.settings)  # as many files, each tried once
+    assert stale_days(place.settings) == stale_by_all_rows(place) == [day_number(4)]
+
+
 def test_only_rows_of_days_to_make_are_brought(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -661,8 +726,8 @@ def test_killed_between_days_and_in_the_middle_of_a_file_it_ends_in_the_same_fil
 ) -> None:
     kill_after(place, 3, half=False)
     assert len(place.times()) == 3
-    kill_after(place, 2, half=True)
     kill_after(place, 1, half=False)
+    kill_after(place, 2, half=True)
     left = list(place.folder.rglob("*.part"))
     assert len(left) == 1, "a file was half written"
     done = gather(place.settings)

@@ -1,6 +1,7 @@
 """A pack says what clouds, descriptors and profiles say, and is made again when they change."""
 
 import json
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +34,7 @@ from gdelphi.measures.pack import (
 from gdelphi.measures.packing import pack_days
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.space import Space
+from gdelphi.store.connection import Connection
 from gdelphi.store.ingest import ingest
 from helpers.measured_world import (
     DAY,
@@ -324,6 +326,33 @@ def test_a_half_written_pack_is_not_taken_for_one(small: Small) -> None:
     again = pack_days(settings, space)
     assert (again.made, again.folder) == (True, first.folder)
     assert tree_of(again.folder) == content
+
+
+@pytest.mark.parametrize("only", [(), ("UP", "KE")])
+def test_a_pack_that_is_there_is_found_without_rows_of_the_store_or_day_files(
+    small: Small, only: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    settings = changed(settings, "sequences", only=only)
+    first = pack_days(settings, space)
+    statements, plain = [], Connection.rows
+
+    def spy(self: Connection, sql: str, parameters: Any = ()) -> Any:
+        statements.append(sql)
+        return plain(self, sql, parameters)
+
+    def refuse(*given: Any, **_: Any) -> None:
+        raise AssertionError(f"opened {given}")
+
+    monkeypatch.setattr(Connection, "rows", spy)
+    monkeypatch.setattr(Connection, "arrow", refuse)
+    for name in ("read_schema", "read_table", "ParquetFile"):
+        monkeypatch.setattr(f"pyarrow.parquet.{name}", refuse)
+    again = pack_days(settings, space)
+    assert (again.folder, again.made) == (first.folder, False)
+    assert any("ledger" in sql for sql in statements)
+    for sql in statements:
+        assert not {"events", "days"} & set(re.findall(r"\w+", sql)), "a scan of all rows"
 
 
 def test_a_run_that_fails_leaves_nothing_behind(small: Small) -> None:

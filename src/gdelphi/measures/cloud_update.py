@@ -5,12 +5,15 @@ whole-column arithmetic on dictionary positions, so a day of 50,000 rows takes a
 second. Not chosen: one query for each stream and day, or a Python object for each row.
 
 A day is made again when its fingerprint changes: that of its source files and of what the store
-took from them.
+took from them. Fingerprints of all days take an aggregate over all rows, so they are kept beside
+the clouds together with the store's version, which is read from the ledger alone: rows come and go
+only in a transaction that enters a file as loaded. Whoever opens a model compares the versions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from gdelphi.common.errors import MeasuresError
+from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD, BoolArray, IntArray
 from gdelphi.measures.clouds import (
@@ -30,7 +34,7 @@ from gdelphi.measures.clouds import (
     measures_folder,
     write_day,
 )
-from gdelphi.measures.day_files import DayFolder
+from gdelphi.measures.day_files import DayFolder, keep_json
 from gdelphi.measures.phrases import actor_key_sql, canonical
 from gdelphi.measures.profiles import MENTIONS, WEIGHT_UNITS
 from gdelphi.store.connection import Connection, Store
@@ -71,7 +75,7 @@ def gather(
     files = DayFolder(measures_folder(settings) / "clouds")
     rows = points = done = 0
     with Store(settings).reading() as connection, files.updating() as manifest:
-        there = _days(connection)
+        there = _days(connection, measures_folder(settings))
         removed = manifest.keep_only(facts.day for facts in there)
         wanted = [
             facts for facts in there if (since or facts.day) <= facts.day <= (until or facts.day)
@@ -97,16 +101,17 @@ def stale_days(settings: Settings) -> list[date]:
     """The days of the store whose clouds are not there or not up to date."""
     made = DayFolder(measures_folder(settings) / "clouds").made_from()
     with Store(settings).reading() as connection:
-        there = _days(connection)
+        there = _days(connection, measures_folder(settings))
     return [facts.day for facts in there if made.get(facts.day) != facts.fingerprint]
 
 
 def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
     """One cloud straight from the store, whatever has been gathered before."""
     with Store(settings).reading() as connection:
-        facts = next(iter(_days(connection, day)), None)
+        rows = connection.rows(_DAYS.format(condition="WHERE NewsDay = ?"), [day])
+        facts = next((facts for facts in map(DayFacts._make, rows) if facts.day == day), None)
         if facts is None:
-            days = [each.day for each in _days(connection)]
+            days = [facts.day for facts in _days(connection, measures_folder(settings))]
             known = f"{days[0]} to {days[-1]}" if days else "none"
             raise MeasuresError(
                 f"{settings.store} does not have {day} (days: {known}): `gdelphi status` says why"
@@ -147,12 +152,29 @@ _DAYS = """
     FROM days LEFT JOIN held USING (day) ORDER BY day"""
 
 
-def _days(connection: Connection, only: date | None = None) -> list[DayFacts]:
-    """The days that a loaded file speaks for, or one of them: that does not look at all rows."""
-    if only is None:
-        return [DayFacts(*row) for row in connection.rows(_DAYS.format(condition=""))]
-    rows = connection.rows(_DAYS.format(condition="WHERE NewsDay = ?"), [only])
-    return [facts for facts in map(DayFacts._make, rows) if facts.day == only]
+# Equal versions, equal rows: every transaction that changes `events` (a file comes in, its earlier
+# version is taken back, duplicates come or go with it) ends in `ledger.note_loaded`, which adds 1
+# to the file's tries and sets loaded_at; a loaded file stays loaded, and its tries never fall. The
+# rest is what `_DAYS` reads from the ledger itself.
+_VERSION = """
+    SELECT md5(concat_ws('\n', (SELECT count(*) FROM migrations), string_agg(
+        row(file_id, archive, name, kind, first_day, last_day, status, layout, md5, stamp,
+            loaded_at, if(status = 'loaded', tries, 0))::VARCHAR, '\n' ORDER BY file_id)))
+    FROM ledger"""
+
+
+def _days(connection: Connection, folder: Path) -> list[DayFacts]:
+    """The days that a loaded file speaks for; from what is kept in the folder of measures if the
+    store has not changed since."""
+
+    def aggregate() -> list[list[Any]]:
+        facts = map(DayFacts._make, connection.rows(_DAYS.format(condition="")))
+        return [[day.isoformat(), *rest] for day, *rest in facts]
+
+    with connection.transaction():
+        version = connection.value(_VERSION)
+        rows = keep_json(folder / "days.json", text_digest(f"{version}{_DAYS}"), aggregate)
+    return [DayFacts(date.fromisoformat(day), *rest) for day, *rest in rows]
 
 
 def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[DayFacts]]:

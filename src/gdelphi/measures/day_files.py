@@ -6,20 +6,21 @@ thousands; without a manifest it is made from the files. One process writes at a
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import alone
+from gdelphi.common.files import alone, atomic_write, write_json_atomically
 
 FORMAT: Final = 1
 _METADATA: Final = b"gdelphi"
+T = TypeVar("T")
 
 
 class DayFolder:
@@ -42,18 +43,17 @@ class DayFolder:
     def write(self, day: date, table: pa.Table, said: Mapping[str, Any]) -> None:
         """Write a day; `said` must have a fingerprint of what it was made from."""
         text = json.dumps({"format": FORMAT, "day": day.isoformat(), **said})
-        path = self.path(day)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.part")
         marked = table.replace_schema_metadata({_METADATA: text.encode()})
-        # Without checksums four in ten flipped bits would be read as other numbers.
-        pq.write_table(marked, beside, compression="zstd", write_page_checksum=True)
-        beside.replace(path)
+        with atomic_write(self.path(day)) as part:
+            # Without checksums four in ten flipped bits would be read as other numbers.
+            pq.write_table(marked, part, compression="zstd", write_page_checksum=True)
 
     @contextmanager
     def updating(self) -> Iterator["DayManifest"]:
         """Alone with the folder: what it has, and the way to change it."""
         with alone(self.folder):
+            for path in self.folder.rglob(".*.part"):  # of a process that was killed
+                path.unlink()
             manifest = DayManifest(self)
             if not manifest.found:
                 manifest.save()  # so that the next run need not look into all files
@@ -97,12 +97,8 @@ class DayManifest:
         return len(gone)
 
     def save(self) -> None:
-        text = json.dumps(
-            {day.isoformat(): self.known[day] for day in sorted(self.known)}, indent=0
-        )
-        beside = self._path.with_name(".manifest.part")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(self._path)
+        content = {day.isoformat(): self.known[day] for day in sorted(self.known)}
+        write_json_atomically(self._path, content, indent=0)
 
 
 def read_footer(path: Path) -> dict[str, Any]:
@@ -141,6 +137,22 @@ def unreadable(path: Path, error: Exception) -> MeasuresError:
     return MeasuresError(
         f"{path} cannot be read ({reason}): delete it and run `gdelphi embed`, which makes it again"
     )
+
+
+def keep_json(path: Path, key: str, compute: Callable[[], T]) -> T:
+    """What `compute` gives, from the file if that was kept under the same key, else anew and kept.
+
+    Only for what JSON gives back as it was.
+    """
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            value: T = kept["value"]
+            return value
+    value = compute()
+    with suppress(OSError):  # somebody may look at a folder that only others may write
+        write_json_atomically(path, {"key": key, "value": value}, indent=None)
+    return value
 
 
 def _day_of(path: Path) -> date:

@@ -4,7 +4,6 @@ Streams are chosen by their rows on training days. The random descriptors are ma
 processes; days are written in their order, so one seed gives one pack, whatever the machine.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from gdelphi.common.errors import MeasuresError
+from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -30,6 +30,7 @@ from gdelphi.measures.clouds import (
     Clouds,
     measures_folder,
 )
+from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
     Descriptor,
@@ -96,12 +97,18 @@ def make_sequences(
 
 def choose_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
     """The countries with the most rows up to a day, or those that the settings name."""
-    rows: dict[str, int] = {}
-    for day in clouds.days:
-        on = clouds.on(day) if day <= until else None
-        for stream, statistics in on.statistics.items() if on else ():
-            if stream != WORLD:
+    made_from = {day: key for day, key in clouds.files.made_from().items() if day <= until}
+
+    def count() -> dict[str, int]:
+        rows: dict[str, int] = {}
+        for on in filter(None, map(clouds.on, sorted(made_from))):
+            for stream, statistics in on.statistics.items():
                 rows[stream] = rows.get(stream, 0) + statistics.volume
+        rows.pop(WORLD, None)
+        return rows
+
+    path = measures_folder(settings) / "volumes.json"
+    rows = keep_json(path, text_digest(repr(sorted(made_from.items()))), count)
     only = settings.sequences.only
     strange = [stream for stream in only if stream not in rows and stream != WORLD]
     if strange:
@@ -140,7 +147,7 @@ def pack_days(
             "`gdelphi embed`"
         )
     root = measures_folder(settings) / "packs"
-    folder = root / hashlib.sha256(repr((facts, seed)).encode()).hexdigest()[:16]
+    folder = root / text_digest(repr((facts, seed)))
     made = not (folder / "pack.json").exists()
     if made:
         beside = root / f".{folder.name}.{os.getpid()}"
@@ -190,7 +197,7 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
         raise MeasuresError(f"no clouds in {clouds.files.folder}: `gdelphi embed` makes them")
     first, last = min(known), max(known)
     cutoff = settings.split.train_until or date.fromisoformat(space.fitted.cutoff)
-    said = json.dumps([[day.isoformat(), known[day]] for day in sorted(known)])
+    days = json.dumps([[day.isoformat(), known[day]] for day in sorted(known)])
     rule = atom_rule(settings.measures)
     return PackFacts(
         streams=choose_streams(settings, clouds, cutoff),
@@ -200,7 +207,7 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
         variants=settings.sequences.variants,
         dimension=space.dimension,
         space=space.fingerprint,
-        data=hashlib.sha256(f"{said}{rule}{seed}".encode()).hexdigest()[:16],
+        data=text_digest(f"{days}{rule}{seed}"),
     )
 
 
