@@ -129,7 +129,7 @@ def toml_of(folder: Path, settings: Settings) -> str:
     train = settings.train.model_dump(mode="json")
     lines += ["[train]", *(f"{name} = {_toml(value)}" for name, value in train.items())]
     lines += ["[text]", "namer_steps = 2", "width = 8", "heads = 2", "inner = 16"]
-    lines += ["layers = 1", "made_actors = 20"]
+    lines += ["layers = 1"]
     command = f'{sys.executable} -c "{script}"'
     lines += [
         "[flows]",
