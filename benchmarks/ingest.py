@@ -336,7 +336,8 @@ def measure_big_store(benchmark: Benchmark, rows: int) -> None:
     if free < 1.2 * need:
         raise SystemExit(
             f"--big-store {rows} needs about {1.2 * need / 1e9:.0f} GB in "
-            f"{benchmark.folder.parent}, which has {free / 1e9:.0f} GB: set TMPDIR to another disk, or take fewer rows"
+            f"{benchmark.folder.parent}, which has {free / 1e9:.0f} GB: "
+            "set TMPDIR to another disk, or take fewer rows"
         )
     stores = make_big_store(benchmark, rows)
     turns = max(1, min(benchmark.repeat, 3))

@@ -14,8 +14,8 @@ from gdelphi.common.types import Target
 from gdelphi.forecast.archive import StoredForecast
 from gdelphi.judge.files import scores_path, write_table
 from gdelphi.judge.score import score_forecasts
-from gdelphi.measures.targets import outcomes
 from gdelphi.measures.profiles import read_profiles
+from gdelphi.measures.targets import outcomes
 from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import (
     Record,
@@ -31,7 +31,6 @@ from gdelphi.report.record import (
     hits,
     judged_forecasts,
     misses,
-    probability_from,
     record_of,
     verdict_of,
 )
@@ -99,11 +98,6 @@ def test_stored_forecasts_are_judged_by_their_scores(
     window = record.windows[-1]
     assert (window.first, window.last, window.judged) == (targets[0], targets[-1], 7)
     assert "made after their day" in record.note  # these were, from days before it alone
-
-
-def test_probabilities_follow_from_brier_scores() -> None:
-    said, came = np.array([0.2, 0.7, 0.4]), np.array([1.0, 0.0, np.nan])
-    np.testing.assert_allclose(probability_from(brier(said, came), came), [0.2, 0.7, np.nan])
 
 
 def test_hindsight_and_unscored_forecasts_are_not_judged(

@@ -19,8 +19,8 @@ from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.descriptor_files import DayDescriptors, Descriptors
 from gdelphi.measures.phrases import sentence
 from gdelphi.measures.profiles import Profiles, read_profiles
-from gdelphi.measures.targets import headline_of
 from gdelphi.measures.space import load_space, place_of
+from gdelphi.measures.targets import headline_of
 from gdelphi.report.content import DataGap, WeightedPhrase
 from gdelphi.report.plain import (
     clean,

@@ -20,8 +20,8 @@ from gdelphi.common.errors import GdelphiError, JudgeError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import TARGETS, FloatArray, Target
 from gdelphi.forecast.archive import ForecastManifest
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.judge.files import BacktestFolder, read_table, scores_path
-from gdelphi.measures.brief import name_of
 from gdelphi.report.choose import ForecastFolder, rank
 from gdelphi.report.content import Bin, Record, RecordWindow, SkillLine, Verdict
 from gdelphi.report.plain import clean, counted, label_of, number
@@ -105,7 +105,8 @@ def judged_forecasts(
     for day in sorted(by_day):
         manifest = max(by_day[day], key=rank)
         try:
-            rows[day] = _score_rows(path_of(manifest))
+            scores = read_table(path_of(manifest))
+            rows[day] = _cell_rows(scores.filter(pc.equal(scores["level"], LEVEL)))
             manifests.append(manifest)
         except (JudgeError, KeyError) as error:
             problems.append(
@@ -129,27 +130,17 @@ def judged_backtest(folder: Path, until: date) -> PastForecasts:
     rows = {}
     for day in backtest.days():
         if allowed <= day <= until:
-            table = backtest.read_day("probabilities", day)
-            rows[day] = _cell_rows(table, *(_floats(table[name]) for name in (PUBLISHED, STACK)))
+            rows[day] = _cell_rows(backtest.read_day("probabilities", day))
     return _arrays(rows)
 
 
-def _score_rows(path: Path) -> list[CellRow]:
-    """The cells of a forecast's scores at the level of the record."""
-    table = read_table(path)
-    table = table.filter(pc.equal(table["level"], LEVEL))
-    return _cell_rows(table, *(_floats(table[name]) for name in (PUBLISHED, STACK)))
-
-
-def _cell_rows(table: Any, published: FloatArray, stack: FloatArray) -> list[CellRow]:
+def _cell_rows(table: Any) -> list[CellRow]:
+    """The rows of a table of a backtest's or a stored forecast's scores; null is NaN."""
     keys = (table[name].to_pylist() for name in ("stream", "code", "target"))
-    numbers = (values.tolist() for values in (published, stack, _floats(table["outcome"])))
+    numbers = (
+        table[name].to_numpy().astype(np.float64).tolist() for name in (PUBLISHED, STACK, "outcome")
+    )
     return list(zip(*keys, *numbers, strict=True))
-
-
-def _floats(column: Any) -> FloatArray:
-    values: FloatArray = column.to_numpy()
-    return values.astype(np.float64)
 
 
 def _arrays(rows: Mapping[date, Sequence[CellRow]]) -> PastForecasts:
@@ -405,7 +396,7 @@ def _verdicts(judged: PastForecasts) -> Iterator[Verdict]:
             yield Verdict(
                 day=judged.days[at],
                 stream=clean(stream),
-                name=clean(name_of(stream)),
+                name=clean(stream_name(stream)),
                 code=code,
                 label=label_of(code),
                 target=target,
