@@ -239,7 +239,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def _save_tensors(tensors: Tensors, path: Path, header: dict[str, str]) -> None:
-    whole = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with atomic_write(path) as part:
         save_file(whole, part, metadata=header)
 

@@ -149,7 +149,7 @@ def random_numbers_for(
     uniform = torch.from_numpy(np.array(days)).view(-1, number)
     ringing = torch.from_numpy(np.array(clocks)).view(-1, number, RECENT * MOST_ATOMS)
     variants = torch.zeros(uniform.shape, dtype=torch.int64)
-    return RandomNumbers(*(each.to(device) for each in (uniform, variants, ringing)))
+    return RandomNumbers(*(values.to(device) for values in (uniform, variants, ringing)))
 
 
 def draw(
@@ -198,7 +198,7 @@ def _with_spares(
     number = own[0].shape[1]
     recent = origins.position[:, None] - torch.arange(RECENT, device=table.device)
     pool = table.rows(origins.stream[:, None].expand_as(recent), recent)
-    there, masses = (each.flatten(1, 2)[:, None].expand(-1, number, -1) for each in pool)
+    there, masses = (values.flatten(1, 2)[:, None].expand(-1, number, -1) for values in pool)
     other = (recent[:, None] != days[..., None]).repeat_interleave(MOST_ATOMS, dim=2)
     masses = masses / RECENT * drawing.spare_atoms * other
     # Exponential clocks (Efraimidis and Spirakis): atom i rings at e_i / m_i with e_i ~ Exp(1) and

@@ -116,7 +116,7 @@ class TrainingRun:
     @property
     def parameters(self) -> int:
         """How many numbers the model has."""
-        return sum(each.numel() for each in self.model.parameters())
+        return sum(parameter.numel() for parameter in self.model.parameters())
 
     def batch(self, step: int) -> StepBatch:
         """This process's share of a step."""
@@ -178,9 +178,9 @@ class TrainingRun:
 
     def tensors(self) -> Tensors:
         """Everything that the next step depends on, and the best weights."""
-        tensors = {f"weights.{name}": each for name, each in weights_of(self.model).items()}
-        tensors |= {f"mean.{name}": each for name, each in weights_of(self.ema).items()}
-        tensors |= {f"best.{name}": each for name, each in self.best.items()}
+        tensors = {f"weights.{name}": tensor for name, tensor in weights_of(self.model).items()}
+        tensors |= {f"mean.{name}": tensor for name, tensor in weights_of(self.ema).items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
         return tensors | moments_of(self.model, self.optimizer)
 
     def resume(self, tensors: Tensors, record: TrainingRecord) -> None:
@@ -189,17 +189,19 @@ class TrainingRun:
         set_weights(self.model, _under(tensors, "weights."))
         set_weights(self.ema, _under(tensors, "mean."))
         best = _under(tensors, "best.")
-        self.best = {name: each.to(self.accelerator.device) for name, each in best.items()}
+        self.best = {name: tensor.to(self.accelerator.device) for name, tensor in best.items()}
         set_moments(self.model, self.optimizer, tensors)
 
 
 def _copied(model: torch.nn.Module) -> Tensors:
-    return {name: each.clone() for name, each in weights_of(model).items()}
+    return {name: tensor.clone() for name, tensor in weights_of(model).items()}
 
 
 def _under(tensors: Tensors, prefix: str) -> Tensors:
     return {
-        name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
     }
 
 

@@ -153,7 +153,7 @@ def _futures_loss(
     energy: bool,
 ) -> dict[str, Tensor]:
     if not settings.teach_all:
-        output = ModelOutput(*(each.detach() for each in output))
+        output = ModelOutput(*(tensor.detach() for tensor in output))
     probabilities = probabilities_at(output, batch.past, origins)
     unknown = batch.outcomes[origins.row, origins.day, 0, 0].isnan()
     known = (probabilities.detach().sum(dim=1) > 0) & ~unknown
@@ -161,7 +161,7 @@ def _futures_loss(
     if not len(origins.row):
         # Other processes may have some: the gradients of all must have the same parts.
         taught = (*model.transport.parameters(), *model.atom_reading.parameters())
-        nothing = torch.stack([each.sum() for each in taught]).sum() * 0
+        nothing = torch.stack([parameter.sum() for parameter in taught]).sum() * 0
         return {"atoms": nothing, **({"energy": nothing} if energy else {})}
     drawing = Drawing(settings.number, model.config.slots, settings.spare_atoms)
     numbers = training_random_numbers(

@@ -38,12 +38,12 @@ def learning_rate(settings: OptimizerSettings, step: int) -> float:
 
 def optimizer_for(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
     """AdamW; matrices decay, norms and biases do not."""
-    parameters = list(model.parameters())
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
-        {"params": [each for each in parameters if each.ndim > 1],
-         "weight_decay": settings.weight_decay},
-        {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0},
-    ]  # fmt: skip
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate)
 
 
@@ -65,8 +65,8 @@ def weights_of(model: nn.Module) -> Tensors:
     """Parameters, those that are used in several places once, and the buffers that are saved."""
     parameters: Tensors = dict(model.named_parameters())
     buffers = {name for name, _ in model.named_buffers()}
-    parameters |= {name: each for name, each in model.state_dict().items() if name in buffers}
-    return {name: each.detach() for name, each in parameters.items()}
+    parameters |= {name: tensor for name, tensor in model.state_dict().items() if name in buffers}
+    return {name: tensor.detach() for name, tensor in parameters.items()}
 
 
 @torch.no_grad()
@@ -75,8 +75,8 @@ def set_weights(model: nn.Module, weights: Tensors) -> None:
     own = weights_of(model)
     if own.keys() != weights.keys():
         raise ValueError(f"its parameters are others: {sorted(own.keys() ^ weights.keys())[:3]}")
-    for name, each in own.items():
-        each.copy_(weights[name])
+    for name, tensor in own.items():
+        tensor.copy_(weights[name])
 
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:

@@ -86,7 +86,7 @@ def average(accelerator: Accelerator, values: Tensor, parameters: Iterable[Tenso
     """Values [n] averaged over all processes, and the parameters' gradients in their place."""
     if accelerator.num_processes == 1:
         return values
-    gradients = [each.grad for each in parameters if each.grad is not None]
+    gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
     flat = torch.cat([values, *(gradient.flatten() for gradient in gradients)])
     with _together():
         flat = accelerator.reduce(flat, reduction="mean")

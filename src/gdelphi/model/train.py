@@ -176,7 +176,7 @@ def estimate_training(
                 stepping.append(perf_counter() - made)
         # The first step warms up: caches, memory, compiled kernels.
         seconds_per_batch, seconds_per_step = median(making[1:]), median(stepping[1:])
-        parameter_bytes = sum(each.nbytes for each in run.model.parameters())
+        parameter_bytes = sum(parameter.nbytes for parameter in run.model.parameters())
         streams = len(data.arrays.shares)
         days_per_step = settings.train.batch * settings.sequences.context_days
         steps_per_epoch = -(-streams * len(data.ends) // days_per_step)
@@ -188,7 +188,7 @@ def estimate_training(
             parameters=run.parameters,
             parameter_bytes=parameter_bytes,
             optimizer_bytes=4 * parameter_bytes,
-            batch_bytes=sum(each.nbytes for each in (*batch.data.past, batch.data.outcomes)),
+            batch_bytes=sum(tensor.nbytes for tensor in (*batch.data.past, batch.data.outcomes)),
             peak_bytes=torch.cuda.max_memory_allocated() if on_gpu else None,
             seconds_per_batch=seconds_per_batch,
             seconds_per_step=seconds_per_step,

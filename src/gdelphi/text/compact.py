@@ -112,7 +112,7 @@ def weight_word(share: float) -> str:
 
 
 def nearest_level(share: float) -> int:
-    """Position in LEVELS, nearest by ratio."""
+    """Position in SHARE_LEVELS, nearest by ratio."""
     return bisect.bisect(_EDGES, 100 * share)
 
 
@@ -142,9 +142,9 @@ def always_known() -> tuple[str, ...]:
 def write_day(rows: float, phrases: Iterable[PhraseText], home: str) -> list[str]:
     """A day in words."""
     words = [volume_word(rows)]
-    for each in phrases:
-        first, second = actor_word(each.actor1, home), actor_word(each.actor2, home)
-        words += [each.code, first, WHOM + second, weight_word(each.weight)]
+    for phrase in phrases:
+        first, second = actor_word(phrase.actor1, home), actor_word(phrase.actor2, home)
+        words += [phrase.code, first, WHOM + second, weight_word(phrase.weight)]
     return words
 
 
@@ -154,20 +154,19 @@ def read_day(words: Sequence[str], home: str) -> DayText:
     volume, start = -1, 0
     if words and words[0][:1] == "v" and words[0][1:].isdigit():
         volume, start = int(words[0][1:]), 1
-    found: list[PhraseText] = []
+    phrases: list[PhraseText] = []
     faults = int(volume < 0)
     while start < len(words):
         phrase = _phrase(words[start : start + WORDS_OF_PHRASE], home)
         if phrase is not None:
-            found.append(phrase)
+            phrases.append(phrase)
             start += WORDS_OF_PHRASE
             continue
         faults += 1
         start = _next_event(words, start + 1)
-    total = sum(each.weight for each in found)
-    return DayText(
-        volume, tuple(each._replace(weight=each.weight / total) for each in found), faults
-    )
+    total = sum(phrase.weight for phrase in phrases)
+    scaled = tuple(phrase._replace(weight=phrase.weight / total) for phrase in phrases)
+    return DayText(volume, scaled, faults)
 
 
 def _phrase(words: Sequence[str], home: str) -> PhraseText | None:

@@ -12,7 +12,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import Forecast
 from gdelphi.gdelt.cameo import event_codes
-from gdelphi.measures.brief import name_of
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.packing import OnPacked
 from gdelphi.measures.phrases import sentence
 from gdelphi.measures.profiles import read_profiles
@@ -101,7 +101,7 @@ def _stream(written: StreamTexts, forecast: Forecast) -> StreamTextForecast:
     stream = forecast.stream
     return StreamTextForecast(
         stream,
-        name_of(stream),
+        stream_name(stream),
         in_english(written.likeliest, stream),
         tuple(in_english(text, stream) for text in written.texts),
         tuple(written.written),

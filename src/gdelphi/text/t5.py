@@ -84,9 +84,9 @@ def read_text_training(folder: Path, kind: str) -> dict[str, Any]:
     if not (folder / "training.json").exists():
         raise TrainingError(f"no text model in {folder}: `{command}` makes one")
     training = read_training(folder, f"train it again with `{command} --fresh`")
-    found = training.get("origin", {}).get("kind", "measure transformer")
-    if found != kind:
-        raise TrainingError(f"{folder} holds a {found}, not a {kind}: name the other folder")
+    there = training.get("origin", {}).get("kind", "measure transformer")
+    if there != kind:
+        raise TrainingError(f"{folder} holds a {there}, not a {kind}: name the other folder")
     return training
 
 
