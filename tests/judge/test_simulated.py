@@ -13,13 +13,14 @@ from gdelphi.judge.simulated import (
     room_of,
     simulated_panel,
 )
-from gdelphi.measures.targets import outcomes
 from gdelphi.measures.profiles import read_profiles
+from gdelphi.measures.targets import outcomes
 from gdelphi.store.ingest import ingest
 from gdelphi.world.archive import create_world
 from gdelphi.world.config import INGREDIENTS, PRESETS
 from helpers.archives import settings_for
 
+pytestmark = pytest.mark.slow
 CONFIG = PRESETS["demo"].model_copy(update={"days": 160})
 
 
@@ -46,8 +47,8 @@ def test_the_store_shows_exactly_what_was_simulated(panel: Panel) -> None:
     assert np.array_equal(there, simulated.evidence.present)
     assert np.array_equal(panel.evidence.counts, simulated.evidence.counts)
     for name in ("announcements", "pair_conflicts"):
-        found, expected = (getattr(each.evidence, name) for each in (panel, simulated))
-        assert np.array_equal(found[there], expected[there])
+        values, expected = (getattr(world.evidence, name) for world in (panel, simulated))
+        assert np.array_equal(values[there], expected[there])
 
 
 def test_weights_of_rows_are_those_that_the_oracle_samples(panel: Panel) -> None:
@@ -69,14 +70,14 @@ def test_finer_codes_occur_as_often_as_the_oracle_says(
     )
     oracle = panel.oracle()
     oracle.samples = 20
-    said, came = [], []
+    probabilities, outcome = [], []
     for index in range(90, 150):
         if not panel.evidence.present[index + 1]:
             continue
         origin = panel.law.day(index)
-        said.append([each.occurs for each in oracle.forecast(profiles, origin)])
-        came.append(outcomes(profiles, origin)["occurs"])
-    chances, happened = np.array(said), np.array(came)
+        probabilities.append([forecast.occurs for forecast in oracle.forecast(profiles, origin)])
+        outcome.append(outcomes(profiles, origin)["occurs"])
+    chances, happened = np.array(probabilities), np.array(outcome)
     error = np.sqrt((chances * (1 - chances)).sum())
     assert abs((happened - chances).sum()) < 4 * error
     likely = chances > 0.3
@@ -85,16 +86,18 @@ def test_finer_codes_occur_as_often_as_the_oracle_says(
 
 
 def test_the_description_ranks_baselines_stack_and_oracles(panel: Panel) -> None:
-    told = describe(panel)
-    occurs = {line.forecaster: line.brier for line in told.lines if line.target == "occurs"}
+    description = describe(panel)
+    occurs = {line.forecaster: line.brier for line in description.lines if line.target == "occurs"}
     names = ["climatology", "ewma", "stack", "fair oracle", "oracle that knows the regimes"]
     assert list(occurs) == names
     assert occurs["fair oracle"] < occurs["stack"] < occurs["climatology"]
-    assert told.room == pytest.approx(1 - occurs["fair oracle"] / occurs["stack"])
-    assert told.room > 0.10
-    assert told.between > 0.25
-    assert [each.ingredient for each in told.contributions] == list(INGREDIENTS)
-    assert told.contributions[0].blind_loss > 0.05  # the ladder
+    assert description.room == pytest.approx(1 - occurs["fair oracle"] / occurs["stack"])
+    assert description.room > 0.10
+    assert description.between > 0.25
+    assert [contribution.ingredient for contribution in description.contributions] == list(
+        INGREDIENTS
+    )
+    assert description.contributions[0].blind_loss > 0.05  # the ladder
 
 
 def test_without_the_ladder_there_is_less_to_gain() -> None:

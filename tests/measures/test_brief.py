@@ -10,7 +10,8 @@ import pytest
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
-from gdelphi.measures.brief import day_in_brief, name_of
+from gdelphi.measures.brief import day_in_brief
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.cloud_update import cloud_on
 from gdelphi.measures.embed import embed
 from gdelphi.store.ingest import ingest
@@ -109,7 +110,7 @@ def test_an_empty_day_is_said_to_be_empty_and_a_missing_one_is_named(settings: S
 
 
 def test_streams_are_called_by_name() -> None:
-    assert (name_of("GM"), name_of("WORLD"), name_of("ZQ")) == (
+    assert (stream_name("GM"), stream_name("WORLD"), stream_name("ZQ")) == (
         "Germany",
         "the world",
         "country ZQ",

@@ -721,6 +721,7 @@ def kill_after(place: Place, days: int, *, half: bool) -> None:
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
+@pytest.mark.slow
 def test_killed_between_days_and_in_the_middle_of_a_file_it_ends_in_the_same_files(
     place: Place,
 ) -> None:
@@ -736,6 +737,7 @@ def test_killed_between_days_and_in_the_middle_of_a_file_it_ends_in_the_same_fil
     assert not list(place.folder.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_killed_while_days_are_made_again_it_ends_in_the_same_files(place: Place) -> None:
     gather(place.settings)
     place.change({number: lines_of(number, less=5) for number in (1, 4, 7)})

@@ -218,6 +218,7 @@ def test_a_run_that_is_killed_has_behind_it_what_was_saved(
     assert tree_of(files.folder) == whole
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_same_bytes_as_one(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

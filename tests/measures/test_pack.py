@@ -256,6 +256,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(small: Small)
     assert other["atom_points.bin"] != content["atom_points.bin"]
 
 
+@pytest.mark.slow
 def test_several_processes_pack_the_same_bytes_as_one(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
