@@ -1,12 +1,9 @@
-"""Targets lie in their part with a whole context before them, and are drawn by a seed."""
-
-from collections import Counter
-from itertools import islice
+"""Targets lie in their part with a whole context before them."""
 
 import numpy as np
 import pytest
 
-from gdelphi.common.errors import ConfigError, MeasuresError
+from gdelphi.common.errors import ConfigError
 from gdelphi.common.settings import Settings
 from gdelphi.measures.pack import STATES
 from gdelphi.measures.sequences import Sequences
@@ -68,37 +65,6 @@ def test_an_empty_day_is_a_target(world: Measured, sequences: Sequences) -> None
     quiet = world.pack.facts.streams.index("KE")
     empty = np.flatnonzero(world.pack.states[:, quiet] == STATES.index("empty"))
     assert int(empty[empty >= CONTEXT][0]) in sequences.targets("train")
-
-
-# --- drawing --------------------------------------------------------------------------------------
-
-
-def test_drawing_goes_by_its_seed(sequences: Sequences) -> None:
-    first = list(sequences.draw(50, seed=1))
-    assert first == list(sequences.draw(50, seed=1))
-    assert first != list(sequences.draw(50, seed=2))
-    assert first[:7] == list(islice(sequences.draw(10_000, seed=1), 7))
-
-
-def test_what_is_drawn_lies_in_its_part_and_reaches_everything(sequences: Sequences) -> None:
-    drawn = list(sequences.draw(1500, seed=0))
-    assert set(sequences.targets("train").tolist()) == {each.target for each in drawn}
-    assert {each.stream for each in drawn} == {0, 1, 2, 3}
-    assert {len(each.variants) for each in drawn} == {CONTEXT + 1}
-    counts = Counter(variant for each in drawn for variant in each.variants)
-    assert set(counts) == {0, 1, 2}
-    assert counts[0] / (1500 * 6) == pytest.approx(1 / 3, abs=0.03)
-    test = {each.target for each in sequences.draw(200, part="test", seed=0)}
-    assert test <= set(sequences.targets("test").tolist())
-
-
-def test_too_few_days_for_a_context_are_refused_with_what_to_do(world: Measured) -> None:
-    settings = changed(world.settings, "split", embargo_days=2)
-    with pytest.raises(
-        MeasuresError,
-        match=r"no day of train \(2021-01-04 to 2021-02-20\) has 50 days.*sequences\.context_days",
-    ):
-        next(Sequences(world.pack, settings).draw(1))
 
 
 def test_too_few_days_for_the_parts_are_refused_with_what_to_do(world: Measured) -> None:

@@ -12,12 +12,17 @@ from gdelphi.common.errors import GdelphiError
 from gdelphi.common.types import FloatArray
 from gdelphi.scores import rouge
 from gdelphi.scores.rouge import (
+    UNDEFINED,
     Rouge,
     WeightedText,
     expected_rouge,
+    joined,
     matched_rouge,
+    mean_rouge,
     phrase_rouge,
+    published_rouge,
     random_day_reference,
+    recall_rouge,
 )
 
 STUDENT = "the police arrest a student"
@@ -250,3 +255,39 @@ def test_without_pot_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(builtins, "__import__", refusing)
     with pytest.raises(GdelphiError, match="pip install pot"):
         matched_rouge(text(RAIN=1), text(RAIN=1))
+
+
+# --- whole texts ----------------------------------------------------------------------------------
+
+
+def plain_text(*phrases: str) -> WeightedText:
+    """Phrases of falling weight."""
+    weights = np.arange(len(phrases), 0, -1.0)
+    return WeightedText(phrases, weights / weights.sum() if len(phrases) else weights)
+
+
+def test_phrases_are_joined_by_weight() -> None:
+    assert joined(WeightedText(["a b", "c d"], np.array([0.2, 0.8]))) == "c d. a b"
+
+
+def test_published_rouge_is_the_librarys() -> None:
+    found = published_rouge(
+        plain_text("police threaten Kenya"), plain_text("police threatens Uganda")
+    )
+    assert found == pytest.approx((2 / 3, 1 / 2, 2 / 3))  # the stemmer makes one verb of two
+    assert published_rouge(plain_text("x y"), plain_text("x y")) == pytest.approx((1, 1, 1))
+
+
+def test_recall_counts_what_of_the_reference_is_there() -> None:
+    came = plain_text("a b c", "a b d")
+    found = recall_rouge(plain_text("a b c e f"), came)
+    assert found == pytest.approx((3 / 6, 2 / 5, 3 / 6))
+    assert recall_rouge(plain_text("a b", "c a b d e e e"), came).one == 1  # length costs nothing
+    assert recall_rouge(plain_text(), came) == (0, 0, 0)
+
+
+def test_nothing_that_came_has_no_score() -> None:
+    assert math.isnan(published_rouge(plain_text("a"), plain_text()).one)
+    assert math.isnan(recall_rouge(plain_text("a"), plain_text()).one)
+    assert math.isnan(mean_rouge([UNDEFINED]).one)
+    assert mean_rouge([UNDEFINED, Rouge(1, 0, 0), Rouge(0, 0, 1)]) == Rouge(0.5, 0, 0.5)

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.progress import OnStep
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import (
     TARGETS,
     WORLD,
@@ -49,28 +49,24 @@ from gdelphi.forecast.stack import (
     expit,
 )
 from gdelphi.gdelt.cameo import event_codes
-from gdelphi.measures.brief import name_of
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import (
     actor_key_sql,
     canonical,
     lineage,
     sentence,
 )
-from gdelphi.measures.profiles import (
-    Profiles,
-    occurs_of,
-    outcomes,
-    standard_events,
-)
+from gdelphi.measures.profiles import standard_events
 from gdelphi.measures.space import place_of
+from gdelphi.measures.targets import occurs_of, outcomes
 from gdelphi.ot.sphere import unit
 from gdelphi.store.connection import Connection, Store
 
 RECENT: Final = (30, 365)
-"""days over which it is said how often an event came"""
+"""days over which the past rate of an event is given"""
 DAYS_SHOWN: Final = 12
 ATOMS_SHOWN: Final = 8
-ORIGINS_SHOWN: Final = 3  # phrases that atoms called the same come from
+ORIGINS_SHOWN: Final = 3  # phrases that atoms of one name come from
 REPORTS_SHOWN: Final = 8
 REPORTS_A_DAY: Final = 2
 ROWS_LOOKED_AT: Final = 500
@@ -87,18 +83,17 @@ def explain(
     at: ForecastOrigin,
     *,
     level: Level | None = None,
-    on_step: OnStep | None = None,
+    on_step: OnStep = silent,
 ) -> Explanation:
-    """Explain what is published about a stream and an event."""
+    """What stands behind the published probabilities of a stream and an event."""
     check_stream(predictor, stream)
     chosen = level or level_of_event(code)
     if code not in standard_events(chosen):
         raise ForecastError(f"no {chosen} code {code}: {_nearest(code, standard_events(chosen))}")
-    say = on_step or (lambda _: None)
-    ensure_calibrated(predictor, say)
-    say(f"forecasting {at.origin + timedelta(days=1)}")
+    ensure_calibrated(predictor, on_step)
+    on_step(f"forecasting {at.origin + timedelta(days=1)}")
     prediction = predictor.predict(at.origin, [stream], partial=at.partial)[0]
-    return _Asked(predictor, prediction, chosen, code).explained()
+    return _Explainer(predictor, prediction, chosen, code).explain()
 
 
 def level_of_event(code: str) -> Level:
@@ -110,8 +105,8 @@ def level_of_event(code: str) -> Level:
 
 def _nearest(code: str, codes: Sequence[str]) -> str:
     near = get_close_matches(code, codes, 5, cutoff=0.5) or list(codes[:5])
-    said = ", ".join(f"{each} ({event_codes()[each].label})" for each in near)
-    return f"CAMEO codes are text, with their zeros; near are {said}"
+    labelled = ", ".join(f"{match} ({event_codes()[match].label})" for match in near)
+    return f"CAMEO codes are text, with their zeros; near are {labelled}"
 
 
 class _Atom(NamedTuple):
@@ -125,16 +120,17 @@ class _Atom(NamedTuple):
 
 
 def _origins(phrase: Phrase, atoms: Sequence[_Atom]) -> list[Phrase]:
-    """The phrases that atoms come from, the heaviest first; none if all are called by theirs."""
+    """The phrases that atoms of one name come from, the heaviest first; none if it is that name
+    alone."""
     masses: Counter[Phrase] = Counter()
     for atom in atoms:
         masses[atom.drawn] += atom.mass  # type: ignore[assignment]
-    ranked = sorted(masses, key=lambda each: (-masses[each], each))
+    ranked = sorted(masses, key=lambda drawn: (-masses[drawn], drawn))
     return [] if ranked == [phrase] else ranked[:ORIGINS_SHOWN]
 
 
-class _Asked:
-    """A question about one event, and what is at hand to answer it."""
+class _Explainer:
+    """A prediction and an event of it, with what is at hand to explain it."""
 
     def __init__(
         self, predictor: Predictor, prediction: Prediction, level: Level, code: str
@@ -145,9 +141,11 @@ class _Asked:
         self.row = predictor.streams.index(self.stream)
         self.place = self.history.codes.index(code)
 
-    def explained(self) -> Explanation:
+    def explain(self) -> Explanation:
         prediction = self.prediction
-        has = self._has()
+        first = self.history.days[0]
+        drawn = [(day - first).days for day in prediction.futures.days]
+        has = occurs_of(self.history.counts[self.row, drawn, self.place])  # futures, [K]
         days = self._days(has)
         with Store(self.predictor.settings).reading() as connection:
             reports = self._reports(connection, days)
@@ -156,7 +154,7 @@ class _Asked:
         )
         return Explanation(
             stream=self.stream,
-            name=name_of(self.stream),
+            name=stream_name(self.stream),
             origin=self.origin,
             target_day=prediction.target_day,
             partial=prediction.partial,
@@ -166,7 +164,7 @@ class _Asked:
             targets=tuple(self._target(target) for target in TARGETS),
             futures=len(has),
             having=int(has.sum()),
-            having_weight=float(prediction.futures.tilted.weights[has].sum()),
+            having_weight=float(prediction.futures.reweighted.weights[has].sum()),
             days=tuple(days),
             atoms=tuple(self._atoms(has)),
             reports=tuple(reports),
@@ -187,7 +185,7 @@ class _Asked:
             published=_known(published),
             which=which,
             stack=_known(members["stack"].probability(target)[self.place]),
-            came=tuple(self._came(target, days) for days in RECENT),
+            came=tuple(self._past_rate(target, days) for days in RECENT),
             parts=parts,
             logit=None if np.isnan(published) else logit,
             moved=bool(abs(published - expit(np.array(logit))) > 1e-9),
@@ -195,18 +193,23 @@ class _Asked:
 
     def _parts(self, stack: Stack, target: str) -> tuple[MemberContribution, ...]:
         """Members by size, then what stands beside them; members of the other regression last."""
-        added = self._contributions(stack, target)
-        said = {
-            name: _known(each.probability(target)[self.place])
-            for name, each in self.prediction.members[self.level].items()
+        values = self.prediction.contributions[self.level][stack.name][target][self.place]
+        added = dict(zip(stack.features(), values.tolist(), strict=True))
+        probabilities = {
+            name: _known(forecast.probability(target)[self.place])
+            for name, forecast in self.prediction.members[self.level].items()
             if name != "stack"
         }
         own = {member.name: _known(added[f"logit {member.name}"]) for member in stack.members}
         order = sorted(own, key=lambda name: -abs(own[name] or 0.0))
         intercept = stack.coefficients()[target][INTERCEPT]
         return (
-            *(MemberContribution(name, said[name], own[name]) for name in order),
-            *(MemberContribution(name, said[name], None) for name in said if name not in own),
+            *(MemberContribution(name, probabilities[name], own[name]) for name in order),
+            *(
+                MemberContribution(name, probability, None)
+                for name, probability in probabilities.items()
+                if name not in own
+            ),
             MemberContribution(WEEKDAY, None, sum(added[f"weekday {name}"] for name in WEEKDAYS)),
             MemberContribution(
                 VOLUME, None, added["log relative volume"] + added["log usual volume"]
@@ -214,92 +217,102 @@ class _Asked:
             MemberContribution(INTERCEPT, None, intercept),
         )
 
-    def _contributions(self, stack: Stack, target: str) -> dict[str, float]:
-        """Feature -> what it adds to the logit."""
-        values = self.prediction.contributions[self.level][stack.name][target][self.place]
-        return dict(zip(stack.features(), values.tolist(), strict=True))
-
-    def _came(self, target: str, days: int) -> float | None:
-        """How often it came on the known ones of the last days."""
-        found = [came[target][0, self.place] for came in self._outcomes[:days]]
-        known = [each for each in found if not np.isnan(each)]
+    def _past_rate(self, target: str, days: int) -> float | None:
+        """The rate of the target on the known ones of the last days."""
+        values = [outcome[target][0, self.place] for outcome in self._outcomes[:days]]
+        known = [value for value in values if not np.isnan(value)]
         return float(np.mean(known)) if known else None
 
     @cached_property
     def _outcomes(self) -> list[dict[str, FloatArray]]:
-        """What came of all codes on the origin's day, the day before, and so on."""
-        alone = _of_stream(self.history, self.row)
+        """Outcomes of all codes on the origin's day, the day before, and so on."""
+        own = slice(self.row, self.row + 1)
+        history = replace(
+            self.history,
+            streams=self.history.streams[own],
+            counts=self.history.counts[own],
+            weights=self.history.weights[own],
+            volume=self.history.volume[own],
+        )
         before = [self.origin - timedelta(days=ago) for ago in range(1, max(RECENT) + 1)]
-        return [outcomes(alone, day) for day in before if day >= alone.days[0]]
+        return [outcomes(history, day) for day in before if day >= history.days[0]]
 
     # Futures, atoms and reports.
 
-    def _has(self) -> BoolArray:
-        """The futures whose drawn day has the event."""
-        first = self.history.days[0]
-        drawn = [(day - first).days for day in self.prediction.futures.days]
-        return occurs_of(self.history.counts[self.row, drawn, self.place])
-
     def _days(self, has: BoolArray) -> list[DrawnDay]:
-        weights = self.prediction.futures.tilted.weights
-        found: dict[date, list[float]] = {}
+        """The days that the futures with the event were drawn from, the heaviest first."""
+        weights = self.prediction.futures.reweighted.weights
+        drawn: dict[date, list[float]] = {}
         for number in np.flatnonzero(has):
-            found.setdefault(self.prediction.futures.days[number], []).append(weights[number])
-        days = [DrawnDay(day, len(each), float(sum(each))) for day, each in found.items()]
-        return sorted(days, key=lambda each: (-each.weight, each.day))
+            drawn.setdefault(self.prediction.futures.days[number], []).append(weights[number])
+        days = [DrawnDay(day, len(masses), float(sum(masses))) for day, masses in drawn.items()]
+        return sorted(days, key=lambda day: (-day.weight, day.day))
 
     def _atoms(self, has: BoolArray) -> list[AtomExplained]:
-        """The atoms of those futures that are nearest to the event, by what they are called."""
+        """The atoms of those futures that are nearest to the event, by their names."""
         futures = self.prediction.futures
-        there = has[:, None] & (futures.weights > 0)
-        masses = futures.tilted.weights[:, None] * futures.weights * futures.gates
-        cosines = self._cosines(futures.points[there])
-        found: dict[Phrase, list[_Atom]] = {}
-        rows: IntArray = np.nonzero(there)[0]
-        for cosine, mass, future, drawn, called in zip(
-            cosines, masses[there], rows, futures.named[there], futures.calls[there], strict=True
-        ):
-            atom = _Atom(float(cosine), float(mass), int(future), futures.phrases[drawn])
-            found.setdefault(futures.called[called], []).append(atom)
-        atoms = [self._atom(phrase, each) for phrase, each in found.items()]
-        atoms = [atom for atom in atoms if atom.weight >= SLIGHT]
-        atoms.sort(key=lambda each: (-round(each.cosine, 2), -each.weight, each.phrase))
-        return atoms[:ATOMS_SHOWN]
+        chosen = has[:, None] & (futures.weights > 0)
+        masses = futures.reweighted.weights[:, None] * futures.weights * futures.gates
+        numbers: IntArray = np.nonzero(chosen)[0]
+        columns = (
+            self._cosines(futures.points[chosen]), masses[chosen], numbers,
+            futures.drawn_index[chosen], futures.shown_index[chosen],
+        )  # fmt: skip
+        by_phrase: dict[Phrase, list[_Atom]] = {}
+        for cosine, mass, future, drawn, shown in zip(*columns, strict=True):
+            atom = _Atom(float(cosine), float(mass), int(future), futures.drawn_phrases[drawn])
+            by_phrase.setdefault(futures.shown_phrases[shown], []).append(atom)
+        place = place_of(self.stream)
+        explained = [
+            AtomExplained(
+                phrase=sentence(*phrase, place),
+                drawn=tuple(sentence(*drawn, place) for drawn in _origins(phrase, atoms)),
+                code=phrase.code,
+                cosine=max(atom.cosine for atom in atoms),
+                weight=sum(atom.mass for atom in atoms),
+                futures=len({atom.future for atom in atoms}),
+            )
+            for phrase, atoms in by_phrase.items()
+        ]
+        explained = [atom for atom in explained if atom.weight >= SLIGHT]
+        explained.sort(key=lambda atom: (-round(atom.cosine, 2), -atom.weight, atom.phrase))
+        return explained[:ATOMS_SHOWN]
 
     def _cosines(self, points: VectorArray) -> VectorArray:
         """Of points [n, dimension] with the nearest of the event's finest codes, [n]."""
         finest: VectorArray = self.predictor.sampler.model.atom_reading.finest.cpu().numpy()
         codes = standard_events("full")
         own = [
-            at for at, each in enumerate(codes) if getattr(lineage(each), self.level) == self.code
+            at for at, code in enumerate(codes) if getattr(lineage(code), self.level) == self.code
         ]
         cosines = unit(points[:, : finest.shape[1]]) @ finest[own].T
         nearest: VectorArray = cosines.max(axis=1)
         return nearest
 
-    def _atom(self, phrase: Phrase, atoms: Sequence[_Atom]) -> AtomExplained:
-        place = place_of(self.stream)
-        return AtomExplained(
-            phrase=sentence(*phrase, place),
-            drawn=tuple(sentence(*each, place) for each in _origins(phrase, atoms)),
-            code=phrase.code,
-            cosine=max(atom.cosine for atom in atoms),
-            weight=sum(atom.mass for atom in atoms),
-            futures=len({atom.future for atom in atoms}),
-        )
-
     def _reports(self, connection: Connection, days: Sequence[DrawnDay]) -> list[SourceReport]:
-        """Rows with the event on those days, the heaviest day first, each source once."""
-        weight = {each.day: each.weight for each in days[:DAYS_SHOWN]}
+        """Rows with the event on those days, the heaviest day first: a few of each day, and of each
+        source one."""
+        weight = {drawn.day: drawn.weight for drawn in days[:DAYS_SHOWN]}
         if not weight:
             return []
         rows = connection.rows(
             _ROWS.format(column=_COLUMNS[self.level], days=", ".join("?" * len(weight))),
             [*weight, self.code, self.stream == WORLD, self.stream, ROWS_LOOKED_AT],
         )
-        found = [_report(*row) for row in rows]
-        found.sort(key=lambda each: (-weight[each.day] * np.log1p(each.mentions), each.event_id))
-        return _spread(_told_once(found))[:REPORTS_SHOWN]
+        reports = [_report(*row) for row in rows]
+        reports.sort(key=lambda row: (-weight[row.day] * np.log1p(row.mentions), row.event_id))
+        sources: set[str] = set()
+        shown_of: Counter[date] = Counter()
+        chosen = []
+        for report in reports:
+            if report.source in sources:
+                continue
+            if report.source is not None:
+                sources.add(report.source)
+            shown_of[report.day] += 1
+            if shown_of[report.day] <= REPORTS_A_DAY:
+                chosen.append(report)
+        return chosen[:REPORTS_SHOWN]
 
 
 _ROWS = f"""
@@ -313,35 +326,6 @@ def _report(day: date, event_id: int, *rest: Any) -> SourceReport:
     actor1, code, actor2, country, place, mentions, source = rest
     phrase = sentence(canonical(actor1), code, canonical(actor2), country)
     return SourceReport(day, event_id, phrase, place, mentions, source)
-
-
-def _told_once(reports: Sequence[SourceReport]) -> list[SourceReport]:
-    """The same without further rows from one source; rows without a source all stay."""
-    first = {each.source: each for each in reversed(reports)}
-    return [each for each in reports if each.source is None or first[each.source] is each]
-
-
-def _spread(reports: Sequence[SourceReport]) -> list[SourceReport]:
-    """The same with a few of each day only."""
-    seen: Counter[date] = Counter()
-    found = []
-    for each in reports:
-        seen[each.day] += 1
-        if seen[each.day] <= REPORTS_A_DAY:
-            found.append(each)
-    return found
-
-
-def _of_stream(history: Profiles, row: int) -> Profiles:
-    """A history of one stream alone."""
-    own = slice(row, row + 1)
-    return replace(
-        history,
-        streams=history.streams[own],
-        counts=history.counts[own],
-        weights=history.weights[own],
-        volume=history.volume[own],
-    )
 
 
 def _known(value: Any) -> float | None:

@@ -22,7 +22,7 @@ from gdelphi.gdelt.cameo import (
     country_by_cameo,
     country_by_iso3,
 )
-from gdelphi.measures.brief import name_of
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.store.connection import Store
 from gdelphi.store.status import DayStatus, complete_days, read_days
 
@@ -74,14 +74,14 @@ def _incomplete(days: Sequence[DayStatus], origin: date, as_of: date) -> str:
 
 def choose_streams(predictor: Predictor, text: str, origin: date) -> tuple[str, ...]:
     """The streams that a text names: codes with commas, top50, or all; in the model's order."""
-    asked = text.strip()
-    if asked.lower() == "all":
+    text = text.strip()
+    if text.lower() == "all":
         return predictor.streams
-    if number := re.fullmatch(r"top(\d+)", asked.lower()):
+    if number := re.fullmatch(r"top(\d+)", text.lower()):
         return _largest(predictor, int(number[1]), origin)
-    named = [each.strip().upper() for each in asked.split(",") if each.strip()]
-    for each in named:
-        check_stream(predictor, each)
+    named = [name.strip().upper() for name in text.split(",") if name.strip()]
+    for name in named:
+        check_stream(predictor, name)
     if not named:
         raise ForecastError("no streams are named: give codes like KE,UP, or top50, or all")
     return tuple(stream for stream in predictor.streams if stream in named)
@@ -100,8 +100,13 @@ def check_stream(predictor: Predictor, name: str) -> None:
     """Refuse a stream that the model does not know, and name the nearest that it does."""
     if name in predictor.streams:
         return
-    near = [f"{each} ({name_of(each)})" for each in dict.fromkeys(_nearest(predictor, name))]
-    offered = f"nearest are {', '.join(near[:NEAREST])}" if near else _all(predictor.streams)
+    nearest = dict.fromkeys(_nearest(predictor, name))
+    near = [f"{stream} ({stream_name(stream)})" for stream in nearest]
+    offered = (
+        f"nearest are {', '.join(near[:NEAREST])}"
+        if near
+        else f"it knows {', '.join(predictor.streams)}"
+    )
     raise ForecastError(
         f"the model in {predictor.folder} does not know the stream {name}; {offered}. Streams are "
         "FIPS 10-4 codes (UP is Ukraine, GM Germany) or WORLD"
@@ -109,16 +114,15 @@ def check_stream(predictor: Predictor, name: str) -> None:
 
 
 def _nearest(predictor: Predictor, name: str) -> Iterator[str]:
+    """Streams that may be meant: by other codes of a country, by its name, by similar codes."""
     country = country_by_cameo(name) or country_by_iso3(name)
     if country and country.fips in predictor.streams:
         yield str(country.fips)
-    called = {
-        each.name.upper(): each.fips for each in countries() if each.fips in predictor.streams
+    by_name = {
+        country.name.upper(): country.fips
+        for country in countries()
+        if country.fips in predictor.streams
     }
-    for found in get_close_matches(name.upper(), called, NEAREST):
-        yield str(called[found])
+    for match in get_close_matches(name.upper(), by_name, NEAREST):
+        yield str(by_name[match])
     yield from get_close_matches(name, predictor.streams, NEAREST, cutoff=0.4)
-
-
-def _all(streams: Sequence[str]) -> str:
-    return f"it knows {', '.join(streams)}"

@@ -1,6 +1,6 @@
-"""A stored forecast in brief: what a reader wants first.
+"""A summary of a stored forecast: what a reader wants first.
 
-Read from the files of the forecast alone, so that it can be told again at any time, without the
+Read from the files of the forecast alone, so that it can be made again at any time, without the
 model and the store that it came from.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gdelphi.forecast.archive import StoredForecast
 from gdelphi.gdelt.cameo import event_codes
-from gdelphi.measures.brief import name_of
+from gdelphi.gdelt.countries import stream_name
 
 HEADLINES: Final = 5
 CHANGES: Final = 15
@@ -20,8 +20,8 @@ USUAL: Final = "climatology"
 
 
 @dataclass(frozen=True)
-class StatedProbability:
-    """A published probability beside what else could be said."""
+class HeadlineProbability:
+    """The published probability of a headline, beside the stack's and the usual one."""
 
     stream: str
     code: str
@@ -31,18 +31,18 @@ class StatedProbability:
     which: str
     stack: float
     usual: float
-    """how often it has come in all"""
+    """its rate over all past days"""
 
 
 @dataclass(frozen=True)
-class StreamInBrief:
-    """One stream's next day."""
+class StreamSummary:
+    """One stream's target day."""
 
     stream: str
     name: str
     brief: tuple[tuple[float, str], ...]
     """weight and phrase"""
-    headlines: tuple[StatedProbability, ...]
+    headlines: tuple[HeadlineProbability, ...]
     """the likeliest headline roots"""
     effective: float
     """number of equally weighted futures that say as much"""
@@ -51,63 +51,59 @@ class StreamInBrief:
 
 
 @dataclass(frozen=True)
-class ForecastInBrief:
-    """A forecast as its reader meets it."""
+class ForecastSummary:
+    """What a reader wants first of a forecast."""
 
-    streams: tuple[StreamInBrief, ...]
-    changes: tuple[StatedProbability, ...]
+    streams: tuple[StreamSummary, ...]
+    changes: tuple[HeadlineProbability, ...]
     """headline roots that are furthest from what is usual"""
 
 
-def in_brief(forecast: StoredForecast) -> ForecastInBrief:
-    """Read a stored forecast."""
+def summarise_forecast(forecast: StoredForecast) -> ForecastSummary:
+    """The summary of a stored forecast, from its tables."""
     names = ["stream", "level", "target", "code", "published", "which", "stack", USUAL]
     rows = forecast.table("probabilities", names).to_pylist()
     headlines = [
-        _said(row) for row in rows if (row["level"], row["target"]) == ("root", "headline")
-    ]
-    changes = sorted(headlines, key=lambda each: -abs(each.published - each.usual))
+        HeadlineProbability(
+            row["stream"], row["code"], event_codes()[row["code"]].label, row["target"],
+            row["published"], row["which"], row["stack"], row[USUAL],
+        )
+        for row in rows
+        if (row["level"], row["target"]) == ("root", "headline")
+    ]  # fmt: skip
+    changes = sorted(headlines, key=lambda one: -abs(one.published - one.usual))
     brief = _by_stream(forecast.table("brief").to_pylist())
     futures = _by_stream(forecast.table("futures", ["stream", "weight"]).to_pylist())
     events = _by_stream(forecast.table("events").to_pylist() if "events" in forecast else [])
     streams = []
     for stream in forecast.manifest.recipe.streams:
-        own = sorted(
-            (each for each in headlines if each.stream == stream), key=lambda each: -each.published
-        )
+        own = [headline for headline in headlines if headline.stream == stream]
+        own.sort(key=lambda headline: -headline.published)
         weights = np.array([row["weight"] for row in futures[stream]])
         streams.append(
-            StreamInBrief(
+            StreamSummary(
                 stream=stream,
-                name=name_of(stream),
+                name=stream_name(stream),
                 brief=tuple((row["weight"], row["phrase"]) for row in brief[stream]),
                 headlines=tuple(own[:HEADLINES]),
                 effective=float(1 / (weights**2).sum()),
-                who=_who(events[stream]),
+                who=_likeliest_arguments(events[stream]),
             )
         )
-    return ForecastInBrief(tuple(streams), tuple(changes[:CHANGES]))
-
-
-def _said(row: dict[str, Any]) -> StatedProbability:
-    label = event_codes()[row["code"]].label
-    return StatedProbability(
-        row["stream"], row["code"], label, row["target"], row["published"], row["which"],
-        row["stack"], row[USUAL],
-    )  # fmt: skip
+    return ForecastSummary(tuple(streams), tuple(changes[:CHANGES]))
 
 
 def _by_stream(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_stream: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        found[row["stream"]].append(row)
-    return found
+        by_stream[row["stream"]].append(row)
+    return by_stream
 
 
-def _who(events: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+def _likeliest_arguments(events: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     """The likeliest argument of each kind, for each root."""
-    found: dict[str, dict[str, str]] = {}
+    arguments: dict[str, dict[str, str]] = {}
     for row in events:
         if (row["level"], row["rank"]) == ("root", 1):
-            found.setdefault(row["code"], {})[row["argument"]] = row["words"]
-    return found
+            arguments.setdefault(row["code"], {})[row["argument"]] = row["words"]
+    return arguments

@@ -1,18 +1,18 @@
-"""The judge of texts: what everybody's words are worth beside the text of the day that came.
+"""Judging texts: how like the day's own text the words of each forecaster are.
 
-Speakers, each an ensemble of texts of one stream's next day:
+Text forecasters, each an ensemble of texts of one stream's next day:
 
     text            the text forecaster's futures, and *text brief* its likeliest words
-    futures         the measure transformer's, moved on and tilted, and *brief* its day in brief
+    futures         the measure transformer's, moved on, and *brief* its day in brief
     random days     of the stream's last year
     yesterday       the origin's own text
     usual day       the few-atom summary of the stream's last year
-    oracle days     of a simulated world: for each day that the fair oracle imagines, the past day
+    oracle days     of a simulated world: for each day that the fair oracle samples, the past day
                     whose shares of the roots are nearest to it: words that somebody could find who
                     knows the law of the next day's roots
 
-Three forms of ROUGE (text_rouge.py) and, of speakers that are ensembles of days, the fair energy
-score over sliced W2. Expected ROUGE is not proper: the *usual day* may win it.
+Three forms of ROUGE (scores/rouge.py) and, of those that are ensembles of days, the fair
+energy score over sliced W2. Expected ROUGE is not proper: the *usual day* may win it.
 """
 
 import zlib
@@ -33,18 +33,18 @@ from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor, stream_futures
 from gdelphi.forecast.wording import (
+    brief_text,
+    day_text,
     english_phrases,
     normalise,
     weighted_text,
-    brief_text,
-    day_text,
     written_text,
 )
 from gdelphi.measures.clouds import Coded
 from gdelphi.measures.descriptors import atom_rule, name_atoms
 from gdelphi.measures.encoder import open_cache
-from gdelphi.measures.targets import shares_of
 from gdelphi.measures.space import Points
+from gdelphi.measures.targets import shares_of
 from gdelphi.ot.energy import energy_score
 from gdelphi.ot.geometry import Measures
 from gdelphi.ot.quantise import quantise_adaptively
@@ -53,8 +53,6 @@ from gdelphi.scores.rouge import (
     Rouge,
     WeightedText,
     matched_rouge,
-)
-from gdelphi.scores.rouge_texts import (
     mean_rouge,
     published_rouge,
     recall_rouge,
@@ -72,22 +70,22 @@ FORMS: Final[Mapping[str, Callable[[WeightedText, WeightedText], Rouge]]] = {
 
 
 class TextEnsemble(NamedTuple):
-    """What somebody says of a stream's next day."""
+    """Texts of a stream's next day."""
 
     texts: list[WeightedText]
     days: list[Measure]
-    """the same as measures; none where the speaker is no ensemble"""
+    """the same as measures; none where it is a single text"""
 
 
 class TextScore(NamedTuple):
-    """One speaker on one stream's day."""
+    """One text forecaster on one stream's day."""
 
     stream: str
-    speaker: str
+    forecaster: str
     rouge: dict[str, Rouge]
-    """by form, the mean over the speaker's texts"""
+    """by form, the mean over its texts"""
     energy: float
-    """not-a-number where the speaker is no ensemble"""
+    """not-a-number where it is a single text"""
 
 
 class TextJudge:
@@ -106,73 +104,81 @@ class TextJudge:
         self._points = Points(predictor.space, open_cache(predictor.settings))
 
     def day(self, day: date) -> list[TextScore]:
-        """Scores of all speakers about a target day, for the streams that have a text on it."""
+        """Scores of all ensembles on a target day, for the streams that have a text on it."""
         origin = day - timedelta(days=1)
         end = self._predictor.sampler.position(origin)
         roots = self._predictor.known_at("root", origin)
         published = self._predictor.publisher("root").forecast(roots, origin)
         sampled = self._predictor.sampler.at(origin)
         written = self._predictor.text.model.at(origin) if self._predictor.text else None
-        dreamt = self._oracle.forecast(roots, origin) if self._oracle else None
-        found: list[TextScore] = []
-        for place, said in enumerate(published):
-            came = day_text(self._pack, end + 1, place)
-            if not came.phrases:
+        oracle = self._oracle.forecast(roots, origin) if self._oracle else None
+        scores: list[TextScore] = []
+        for place, forecast in enumerate(published):
+            if not day_text(self._pack, end + 1, place).phrases:
                 continue
-            futures = stream_futures(self._predictor, sampled, place, roots, said.occurs)
-            speakers = self._past(place, end) | self._model(place, futures)
+            futures = stream_futures(self._predictor, sampled, place, roots, forecast.occurs)
+            ensembles = self._past(place, end) | self._model(place, futures)
             if written is not None:
-                speakers |= self._written(place, written[place])
-            if dreamt is not None:
-                speakers["oracle days"] = self._dreamt(place, end, dreamt[place].share_samples)
-            found += [self._score(place, end, name, each) for name, each in speakers.items()]
-        return found
+                ensembles |= self._written(place, written[place])
+            if oracle is not None:
+                samples = oracle[place].share_samples
+                ensembles["oracle days"] = self._oracle_days(place, end, samples)
+            scores += [self._score(place, end, name, texts) for name, texts in ensembles.items()]
+        return scores
 
-    def _score(self, place: int, end: int, name: str, speaker: TextEnsemble) -> TextScore:
-        came = day_text(self._pack, end + 1, place)
+    def _score(self, place: int, end: int, name: str, ensemble: TextEnsemble) -> TextScore:
+        outcome = day_text(self._pack, end + 1, place)
         nothing = WeightedText([], np.zeros(0))
         rouge = {
-            form: mean_rouge([score(text, came) for text in speaker.texts or [nothing]])
+            form: mean_rouge([score(text, outcome) for text in ensemble.texts or [nothing]])
             for form, score in FORMS.items()
         }
         energy = float("nan")
-        if len(speaker.days) > 1:
-            energy = _energy(self._pack.atoms(end + 1, place), speaker.days)
+        if len(ensemble.days) > 1:
+            energy = _energy(self._pack.atoms(end + 1, place), ensemble.days)
         return TextScore(self._predictor.streams[place], name, rouge, energy)
 
-    # Speakers.
+    # Ensembles of texts.
 
     def _past(self, place: int, end: int) -> dict[str, TextEnsemble]:
         """Those that only repeat the past."""
-        since = max(end + 1 - YEAR, 0)
-        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
-        if not there:
+        past = self._last_year(place, end)
+        if not past:
             return {}
         stream = zlib.crc32(self._predictor.streams[place].encode())
         random = np.random.default_rng([self._seed, stream, end, 31])
-        drawn = random.choice(there, size=100).tolist()
+        drawn = random.choice(past, size=100).tolist()
         return {
             "random days": self._days(place, drawn),
-            "yesterday": TextEnsemble([day_text(self._pack, there[-1], place)], []),
-            "usual day": TextEnsemble([self._usual(place, there)], []),
+            "yesterday": TextEnsemble([day_text(self._pack, past[-1], place)], []),
+            "usual day": TextEnsemble([self._usual_day(place, past)], []),
         }
 
+    def _last_year(self, place: int, end: int) -> list[int]:
+        """The days with atoms of a stream's last year, by their positions in the pack."""
+        since = max(end + 1 - YEAR, 0)
+        return [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+
     def _days(self, place: int, days: Sequence[int]) -> TextEnsemble:
+        """Past days as an ensemble."""
         texts = [day_text(self._pack, day, place) for day in days[: self._most]]
         return TextEnsemble(texts, [self._pack.atoms(day, place) for day in days])
 
     def _model(self, place: int, futures: StreamFutures) -> dict[str, TextEnsemble]:
         stream = self._predictor.streams[place]
-        called = english_phrases(futures.shown_phrases, stream)
+        sentences = english_phrases(futures.shown_phrases, stream)
         texts, days = [], []
         for number in np.flatnonzero(futures.exists).tolist():
             kept = futures.weights[number] > 0
             weights = normalise(futures.weights[number][kept])
-            texts.append(WeightedText([called[at] for at in futures.shown_index[number][kept]], weights))
+            names = [sentences[at] for at in futures.shown_index[number][kept]]
+            texts.append(WeightedText(names, weights))
             days.append(Measure(futures.points[number][kept], weights))
         brief = expected_day_in_brief(futures, self._predictor.settings.measures)
-        shown = brief_text(brief, stream)
-        return {"futures": TextEnsemble(texts[: self._most], days), "brief": TextEnsemble([shown], [])}
+        return {
+            "futures": TextEnsemble(texts[: self._most], days),
+            "brief": TextEnsemble([brief_text(brief, stream)], []),
+        }
 
     def _written(self, place: int, written: StreamTexts) -> dict[str, TextEnsemble]:
         stream = self._predictor.streams[place]
@@ -182,20 +188,18 @@ class TextJudge:
         likeliest = TextEnsemble([written_text(written.likeliest, stream)], [])
         return {"text": TextEnsemble(texts, days), "text brief": likeliest}
 
-    def _dreamt(self, place: int, end: int, shares: FloatArray) -> TextEnsemble:
-        """Past days whose roots are nearest to those that the oracle imagines."""
-        since = max(end + 1 - YEAR, 0)
-        there = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
-        if not there:
+    def _oracle_days(self, place: int, end: int, shares: FloatArray) -> TextEnsemble:
+        """Past days whose shares of roots are nearest to those that the oracle samples."""
+        past = self._last_year(place, end)
+        if not past:
             return TextEnsemble([], [])
-        past = shares_of(self._pack.weights[place, there])
-        wanted = shares[: min(100, len(shares))]
-        distance = np.abs(wanted[:, None] - past).sum(axis=2)
-        return self._days(place, [there[int(at)] for at in distance.argmin(axis=1)])
+        past_shares = shares_of(self._pack.weights[place, past])
+        distance = np.abs(shares[:100, None] - past_shares).sum(axis=2)
+        return self._days(place, [past[int(at)] for at in distance.argmin(axis=1)])
 
     # Words.
 
-    def _usual(self, place: int, days: Sequence[int]) -> WeightedText:
+    def _usual_day(self, place: int, days: Sequence[int]) -> WeightedText:
         """The few-atom summary of many days, named by the phrases of their atoms."""
         measures = [self._pack.atoms(day, place) for day in days]
         phrases = [
@@ -203,26 +207,26 @@ class TextJudge:
             for day in days
             for phrase in zip(*self._pack.atom_phrases(day, place), strict=True)
         ]
-        masses = np.concatenate([each.weights for each in measures])
+        masses = np.concatenate([measure.weights for measure in measures])
         kept: IntArray = np.argsort(-masses, kind="stable")[:USUAL_POINTS]
-        points = np.concatenate([each.points for each in measures])[kept]
-        measure = Measure(points, normalise(masses[kept]))
-        found = quantise_adaptively(measure, atom_rule(self._predictor.settings.measures))
+        points = np.concatenate([measure.points for measure in measures])[kept]
+        mean = Measure(points, normalise(masses[kept]))
+        atoms = quantise_adaptively(mean, atom_rule(self._predictor.settings.measures))
         codes = Coded(tuple(phrases[at][1] for at in kept), np.arange(len(kept)))
-        chosen = name_atoms(codes, measure, found)
+        chosen = name_atoms(codes, mean, atoms)
         stream = self._predictor.streams[place]
-        return weighted_text((phrases[kept[at]] for at in chosen), found.weights, stream)
+        return weighted_text((phrases[kept[at]] for at in chosen), atoms.weights, stream)
 
 
-def _energy(came: Measure, days: Sequence[Measure]) -> float:
-    """The fair energy score of days that are all alike."""
-    listed = [came, *days]
-    size = max(len(each.weights) for each in listed)
-    points = np.zeros((len(listed), size, came.points.shape[1]))
+def _energy(outcome: Measure, days: Sequence[Measure]) -> float:
+    """The fair energy score of equally weighted days."""
+    listed = [outcome, *days]
+    size = max(len(measure.weights) for measure in listed)
+    points = np.zeros((len(listed), size, outcome.points.shape[1]))
     weights = np.zeros((len(listed), size))
-    for row, each in enumerate(listed):
-        points[row, : len(each.weights)] = each.points
-        weights[row, : len(each.weights)] = normalise(each.weights)
+    for row, measure in enumerate(listed):
+        points[row, : len(measure.weights)] = measure.points
+        weights[row, : len(measure.weights)] = normalise(measure.weights)
     vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
     between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
     to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)

@@ -12,8 +12,8 @@ import numpy as np
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import WORLD
-from gdelphi.gdelt.cameo import country_by_fips, event_codes
+from gdelphi.gdelt.cameo import event_codes
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.clouds import (
     NOTHING,
     Cloud,
@@ -86,14 +86,6 @@ class DayInBrief:
     atoms: tuple[AtomInBrief, ...]
 
 
-def name_of(stream: str) -> str:
-    """What a stream is called."""
-    if stream == WORLD:
-        return "the world"
-    country = country_by_fips(stream)
-    return country.name if country else f"country {stream}"
-
-
 def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
     """Describe a stream's day from the measures and the store."""
     folder = measures_folder(settings)
@@ -111,7 +103,7 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
     phrases = list(cloud.phrases())
     return DayInBrief(
         stream=stream,
-        name=name_of(stream),
+        name=stream_name(stream),
         day=day,
         state=cloud.state,
         partial=cloud.partial,

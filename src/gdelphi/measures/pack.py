@@ -66,7 +66,7 @@ class PackWriter:
     def __init__(self, folder: Path, facts: PackFacts, points: Points) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._facts, self._points = folder, facts, points
-        tables = set(BLOCKS)
+        tables = list(dict.fromkeys(BLOCKS))
         self._places: dict[str, dict[str, int]] = {name: {} for name in tables}
         names = ["weights", "slots", "atom_points", "atom_weights", "atom_slots", *tables]
         self._files = {name: (folder / f"{name}.bin").open("wb") for name in names}

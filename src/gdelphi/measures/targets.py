@@ -15,6 +15,7 @@ were seen (Jeffreys' prior), so that none is 0 or 1.
 from datetime import date
 
 import numpy as np
+import numpy.typing as npt
 
 from gdelphi.common.types import (
     TARGETS,
@@ -68,9 +69,9 @@ def surged(shares: FloatArray, threshold: FloatArray) -> FloatArray:
     return np.where(np.isnan(threshold), np.nan, shares > threshold)
 
 
-def pooled_rate(hits: FloatArray | IntArray, cells: FloatArray | IntArray | float) -> FloatArray:
+def pooled_rate(hits: npt.ArrayLike, cells: npt.ArrayLike) -> FloatArray:
     """The rate of hits in cells, with half a cell of either kind."""
-    rate: FloatArray = (hits + 0.5) / (cells + 1)
+    rate: FloatArray = (np.asarray(hits, np.float64) + 0.5) / (np.asarray(cells, np.float64) + 1)
     return rate
 
 

@@ -14,7 +14,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import StoredForecast
 from gdelphi.forecast.summary import USUAL
 from gdelphi.gdelt.cameo import country_by_fips
-from gdelphi.measures.brief import name_of
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import sentence
 from gdelphi.measures.space import place_of
 from gdelphi.report.choose import CellKey
@@ -106,7 +106,7 @@ def bare_country(stream: str, past: PastNews, latest: list[WeightedPhrase]) -> C
     known = country_by_fips(stream)
     return CountryReport(
         stream=clean(stream),
-        name=clean(name_of(stream)),
+        name=clean(stream_name(stream)),
         iso3=known.iso3 if known else None,
         conflict_surge=None,
         conflict_code=None,

@@ -14,13 +14,24 @@ unmatched. Transport moves all weight and nothing more than it: a phrase that di
 what its words are worth and takes weight from those that did, and to say more phrases is no win. A
 phrase said twice with half the weight changes nothing.
 
+Beside it stand two forms of whole texts that other work reports:
+
+    published   F-measures of the library, phrases joined by full stops in the order of their
+                weight: it depends on that order, and credits pairs of words across the borders of
+                phrases
+    recall      n-grams of the reference that the text has, over n-grams of the reference, each
+                counted as often as it occurs in both; for L the longest common subsequence over
+                the words of the reference. Not stemmed. The longest text wins it
+
 Two warnings. Sentences come from templates, so any two share "the" and "in Kenya": a score says
 something only beside `random_day_reference`. And expected ROUGE is not proper: to repeat the most
 typical text beats honest futures. It is for readers, and chooses no model.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -62,16 +73,16 @@ class Rouge(NamedTuple):
 UNDEFINED = Rouge(float("nan"), float("nan"), float("nan"))
 
 
-def matched_rouge(forecast: WeightedText, came: WeightedText) -> Rouge:
+def matched_rouge(forecast: WeightedText, outcome: WeightedText) -> Rouge:
     """ROUGE of a text against the one that came, phrases matched by weight.
 
     A day that came without a text has no score; a forecast without one scores 0 on other days.
     """
-    return expected_rouge([forecast], np.ones(1), came)
+    return expected_rouge([forecast], np.ones(1), outcome)
 
 
 def expected_rouge(
-    futures: Sequence[WeightedText], weights: FloatArray, came: WeightedText
+    futures: Sequence[WeightedText], weights: FloatArray, outcome: WeightedText
 ) -> Rouge:
     """Mean score of weighted futures, weights [future] summing to 1.
 
@@ -81,13 +92,13 @@ def expected_rouge(
     if weights.shape != (len(futures),):
         raise GdelphiError(f"weights of shape {weights.shape} for {len(futures)} futures")
     _check_weights(weights, "futures")
-    for text in (*futures, came):
+    for text in (*futures, outcome):
         _check_text(text)
-    if not len(came.phrases):
+    if not len(outcome.phrases):
         return UNDEFINED
-    target = came.weights / came.weights.sum()
+    target = outcome.weights / outcome.weights.sum()
     # Futures of one day say much the same: each distinct phrase is looked up once.
-    number, similarity = _similarities(futures, came.phrases)
+    number, similarity = _similarities(futures, outcome.phrases)
     mean = np.zeros(len(KINDS))
     for future, weight in zip(futures, weights, strict=True):
         if weight > 0 and len(future.phrases):
@@ -98,7 +109,7 @@ def expected_rouge(
 
 def random_day_reference(
     past_days: Sequence[WeightedText],
-    came: WeightedText,
+    outcome: WeightedText,
     *,
     generator: np.random.Generator,
     number: int = 100,
@@ -114,7 +125,7 @@ def random_day_reference(
         return UNDEFINED
     drawn = generator.choice(len(past_days), size=min(number, len(past_days)), replace=False)
     equal = np.full(len(drawn), 1 / len(drawn))
-    return expected_rouge([past_days[index] for index in drawn], equal, came)
+    return expected_rouge([past_days[index] for index in drawn], equal, outcome)
 
 
 # --- phrases --------------------------------------------------------------------------------------
@@ -129,8 +140,8 @@ def phrase_rouge(first: str, second: str) -> Rouge:
     """
     if first == second:
         return Rouge(1.0, 1.0, 1.0)
-    found = _scorer().score(first, second)
-    return Rouge(*(float(found[kind].fmeasure) for kind in KINDS))
+    scores = _scorer().score(first, second)
+    return Rouge(*(float(scores[kind].fmeasure) for kind in KINDS))
 
 
 class _KeptWords:
@@ -146,12 +157,12 @@ def _scorer() -> RougeScorer:
 
 
 def _similarities(
-    futures: Sequence[WeightedText], came: Sequence[str]
+    futures: Sequence[WeightedText], outcome: Sequence[str]
 ) -> tuple[dict[str, int], FloatArray]:
-    """Rows of the distinct phrases, and their scores with those that came, [kind, row, came]."""
+    """Rows of the distinct phrases, and their scores with those that came, [kind, row, outcome]."""
     distinct = dict.fromkeys(phrase for future in futures for phrase in future.phrases)
-    scores = np.array([phrase_rouge(*sorted((x, y))) for x in distinct for y in came])
-    table = scores.reshape(len(distinct), len(came), len(KINDS)).transpose(2, 0, 1)
+    scores = np.array([phrase_rouge(*sorted((x, y))) for x in distinct for y in outcome])
+    table = scores.reshape(len(distinct), len(outcome), len(KINDS)).transpose(2, 0, 1)
     return {phrase: row for row, phrase in enumerate(distinct)}, np.ascontiguousarray(table)
 
 
@@ -196,3 +207,66 @@ def _check_weights(weights: FloatArray, what: str) -> None:
     # Not-a-number fails these comparisons too.
     if not ((weights >= 0).all() and abs(weights.sum() - 1) <= WEIGHT_SUM_TOLERANCE):
         raise GdelphiError(f"weights of {what} must not be negative and must sum to 1")
+
+
+# --- whole texts, as other work has it ------------------------------------------------------------
+
+
+@lru_cache(1)
+def _text_scorer() -> RougeScorer:
+    return RougeScorer(KINDS, use_stemmer=True)
+
+
+def joined(text: WeightedText) -> str:
+    """The phrases, the heaviest first."""
+    order = sorted(range(len(text.phrases)), key=lambda place: -float(text.weights[place]))
+    return ". ".join(text.phrases[place] for place in order)
+
+
+def published_rouge(text: WeightedText, outcome: WeightedText) -> Rouge:
+    """F-measures of the joined texts; undefined where nothing came."""
+    if not len(outcome.phrases):
+        return UNDEFINED
+    scores = _text_scorer().score(joined(outcome), joined(text))
+    return Rouge(*(float(scores[kind].fmeasure) for kind in KINDS))
+
+
+def recall_rouge(text: WeightedText, outcome: WeightedText) -> Rouge:
+    """Recall of n-grams and of the longest common subsequence; undefined where nothing came."""
+    if not len(outcome.phrases):
+        return UNDEFINED
+    words, wanted = (joined(side).replace(".", "").lower().split() for side in (text, outcome))
+    return Rouge(
+        _recall(words, wanted, 1), _recall(words, wanted, 2), _longest(words, wanted) / len(wanted)
+    )
+
+
+def _recall(words: Sequence[str], wanted: Sequence[str], size: int) -> float:
+    """n-grams of `wanted` that `words` has too, over those of `wanted`."""
+    own, reference = (
+        Counter(tuple(side[at : at + size]) for at in range(len(side) - size + 1))
+        for side in (words, wanted)
+    )
+    total = sum(reference.values())
+    return sum((own & reference).values()) / total if total else 0.0
+
+
+def _longest(words: Sequence[str], wanted: Sequence[str]) -> int:
+    """Length of the longest common subsequence."""
+    # row[j] is that of the words so far and the first j wanted ones.
+    row = [0] * (len(wanted) + 1)
+    for word in words:
+        before = 0
+        for place, other in enumerate(wanted, start=1):
+            above = row[place]
+            row[place] = before + 1 if word == other else max(above, row[place - 1])
+            before = above
+    return row[-1]
+
+
+def mean_rouge(scores: Sequence[Rouge]) -> Rouge:
+    """The mean of those that are defined."""
+    known = [score for score in scores if not isnan(score.one)]
+    if not known:
+        return UNDEFINED
+    return Rouge(*(sum(values) / len(known) for values in zip(*known, strict=True)))
