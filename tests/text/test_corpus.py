@@ -177,6 +177,24 @@ def test_a_dataset_holds_sequences_of_texts(data: TextData, tmp_path: Path) -> N
     assert again.path.read_bytes() == made.path.read_bytes()
 
 
+def test_drawing_goes_by_its_seed(data: TextData) -> None:
+    first = list(islice(training_sequences(data, seed=1), 50))
+    assert first == list(islice(training_sequences(data, seed=1), 50))
+    assert first != list(islice(training_sequences(data, seed=2), 50))
+
+
+def test_what_is_drawn_lies_in_its_part_and_reaches_everything(data: TextData) -> None:
+    streams, targets, variants = zip(*islice(training_sequences(data), 1500), strict=True)
+    assert set(targets) == set(data.targets("train").tolist())
+    assert set(streams) == {0, 1, 2, 3}
+    assert {len(each) for each in variants} == {data.sequences.context_days + 1}
+    counts = Counter(variant for each in variants for variant in each)
+    assert set(counts) == {0, 1, 2}
+    assert counts[0] / counts.total() == pytest.approx(1 / 3, abs=0.03)
+    test = {target for _, target, _ in islice(training_sequences(data, part="test"), 200)}
+    assert test <= set(data.targets("test").tolist())
+
+
 def test_training_reads_the_sequences_of_the_dataset(data: TextData, tmp_path: Path) -> None:
     """Row by row, the dataset is what the forecaster's steps are made of, in their order."""
     task, size = ForecasterTask(data), data.settings.text.batch
@@ -209,7 +227,7 @@ def test_a_dataset_in_english_is_read_by_the_grammar(data: TextData, tmp_path: P
 
 def test_no_days_to_learn_from_is_an_error(settings: Settings, data: TextData) -> None:
     class Nothing:
-        splits = data.sequences.splits
+        splits, context_days = data.sequences.splits, data.sequences.context_days
 
         def targets(self, part: str) -> list[int]:
             return []

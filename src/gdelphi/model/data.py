@@ -91,25 +91,25 @@ def load_training_data(settings: Settings, on_day: OnPacked | None = None) -> Tr
     space = load_space(measures_folder(settings) / "space")
     packed = pack_days(settings, space, on_day=on_day)
     pack = Pack(packed.folder)
-    sequences, context = Sequences(pack, settings), settings.sequences.context_days
+    sequences = Sequences(pack, settings)
     return TrainingData(
         settings,
         space,
         read_pack_arrays(pack),
         sequences,
-        ends=target_days(sequences, "train", context) - 1,
-        validation_a=target_days(sequences, "validation_a", context),
+        ends=target_days(sequences, "train") - 1,
+        validation_a=target_days(sequences, "validation_a"),
         finest=finest_codes(settings, space),
     )
 
 
-def target_days(sequences: Sequences, part: SplitPart, context_days: int) -> IntArray:
+def target_days(sequences: Sequences, part: SplitPart) -> IntArray:
     """Positions of the days that can be targets in a part of the split; at least one."""
     days = sequences.targets(part)
     if not len(days):
         first, last = sequences.splits.days(part)
         raise TrainingError(
-            f"no day of {part} ({first} to {last}) is known and has {context_days} days "
+            f"no day of {part} ({first} to {last}) is known and has {sequences.context_days} days "
             "before it: more days, other splits (split.*), or a shorter sequences.context_days"
         )
     return days

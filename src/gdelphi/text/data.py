@@ -38,7 +38,7 @@ class TextData(NamedTuple):
 
     def targets(self, part: SplitPart) -> IntArray:
         """Positions of the days that can be targets in a part of the split; at least one."""
-        return target_days(self.sequences, part, self.settings.sequences.context_days)
+        return target_days(self.sequences, part)
 
     def evaluated_days(self) -> IntArray:
         """Positions of the days of validation A that a training is evaluated on."""
@@ -91,7 +91,7 @@ def draw_sequences(
 ) -> DrawnSequences:
     """Random streams, target days among some, and for each day a descriptor: its own, or one of the
     random ones. So many sequences of few days differ from each other."""
-    facts, days = data.pack.facts, data.settings.sequences.context_days
+    facts, days = data.pack.facts, data.sequences.context_days
     return DrawnSequences(
         streams=random.integers(len(facts.streams), size=number),
         targets=random.choice(targets, size=number),
