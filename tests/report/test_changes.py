@@ -30,7 +30,7 @@ def past(settings: Settings, streams: tuple[str, ...]) -> PastNews:
     return past_of(settings, ORIGIN, streams)
 
 
-def said(stream: str, level: str, code: str, target: str) -> float | None:
+def probability_of(stream: str, level: str, code: str, target: str) -> float | None:
     if level == "root" and target == "headline":
         return STREAM_VALUES.get(code, 0.2)
     return 0.2 if level == "root" else low(stream, level, code, target)
@@ -39,36 +39,37 @@ def said(stream: str, level: str, code: str, target: str) -> float | None:
 def test_against_what_is_usual_where_nothing_was_said_before(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
-    stored(tmp_path, recipe_at(ORIGIN, streams), said)
-    found = changes_of(countries_of(settings, tmp_path), streams, past)
-    assert [(each.code, each.against, each.before) for each in found] == [
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
+    changes = changes_of(countries_of(settings, tmp_path), streams, past)
+    assert [(change.code, change.against, change.before) for change in changes] == [
         ("19", "usual", 0.2), ("19", "usual", 0.2), ("14", "usual", 0.2), ("14", "usual", 0.2),
     ]  # fmt: skip
-    assert {each.stream for each in found} == set(streams)
-    assert all(each.target == "headline" for each in found)  # what did not change is no change
+    assert {change.stream for change in changes} == set(streams)
+    # what did not change is no change
+    assert all(change.target == "headline" for change in changes)
 
 
 def test_against_yesterday_where_it_was_and_only_what_is_watched(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
-    stored(tmp_path, recipe_at(ORIGIN, streams), said)
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
     stored(tmp_path, recipe_at(ORIGIN - timedelta(days=1), streams), lambda *_: 0.85)
-    found = changes_of(countries_of(settings, tmp_path), streams[1:], past)
-    assert len(found) == MOST
-    assert (found[0].code, found[0].published, found[0].before) == ("14", 0.02, 0.85)
-    assert {each.stream for each in found} == {streams[1]}
-    assert {each.against for each in found} == {"yesterday"}
-    moved = [abs(each.published - each.before) for each in found]
+    changes = changes_of(countries_of(settings, tmp_path), streams[1:], past)
+    assert len(changes) == MOST
+    assert (changes[0].code, changes[0].published, changes[0].before) == ("14", 0.02, 0.85)
+    assert {change.stream for change in changes} == {streams[1]}
+    assert {change.against for change in changes} == {"yesterday"}
+    moved = [abs(change.published - change.before) for change in changes]
     assert moved == sorted(moved, reverse=True)
-    assert "19" not in {each.code for each in found if each.target == "headline"}
+    assert "19" not in {change.code for change in changes if change.target == "headline"}
 
 
 def test_reasons_say_what_can_be_checked(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
-    stored(tmp_path, recipe_at(ORIGIN, streams), said)
-    found = changes_of(countries_of(settings, tmp_path), streams[:1], past)
-    fights = next(each for each in found if each.code == "19")
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
+    changes = changes_of(countries_of(settings, tmp_path), streams[:1], past)
+    fights = next(change for change in changes if change.code == "19")
     days, report, futures, members = fights.reasons
     assert "the model's day attention says 60%, its direct head 70%" in members
     assert "the baselines' stack 50%" in members
@@ -86,9 +87,9 @@ def test_reasons_say_what_can_be_checked(
 def test_where_there_is_no_evidence_no_report_is_named(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
-    stored(tmp_path, recipe_at(ORIGIN, streams), said)
-    found = changes_of(countries_of(settings, tmp_path), streams, past)
-    protest = next(each for each in found if each.code == "14")
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
+    changes = changes_of(countries_of(settings, tmp_path), streams, past)
+    protest = next(change for change in changes if change.code == "14")
     assert len(protest.reasons) == 3
     assert protest.reasons[-2] == "among the phrases of 0 of 4 futures"
 
@@ -96,8 +97,8 @@ def test_where_there_is_no_evidence_no_report_is_named(
 def test_a_stack_that_is_published_is_told(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
-    stored(tmp_path, recipe_at(ORIGIN, streams), said)
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
     country = countries_of(settings, tmp_path)[0]
-    stack = [each.model_copy(update={"which": "stack"}) for each in country.probabilities]
-    found = changes_of([country.model_copy(update={"probabilities": stack})], streams, past)
-    assert "what is published is the stack" in found[0].reasons[-1]
+    stack = [p.model_copy(update={"which": "stack"}) for p in country.probabilities]
+    changes = changes_of([country.model_copy(update={"probabilities": stack})], streams, past)
+    assert "what is published is the stack" in changes[0].reasons[-1]

@@ -34,12 +34,12 @@ def test_all_roots_are_shown_and_of_finer_codes_the_likely(
 ) -> None:
     likely = {("base", "190", "headline"): 0.06, ("full", "1411", "surge"): 0.21}
 
-    def said(stream: str, level: str, code: str, target: str) -> float | None:
+    def probability_of(stream: str, level: str, code: str, target: str) -> float | None:
         return likely.get((level, code, target), low(stream, level, code, target))
 
-    stored(tmp_path, recipe, said)
+    stored(tmp_path, recipe, probability_of)
     for country in countries_of(settings, tmp_path):
-        shown = {(each.level, each.code, each.target) for each in country.probabilities}
+        shown = {(p.level, p.code, p.target) for p in country.probabilities}
         assert {key for key in shown if key[0] == "root"} == {
             ("root", code, target)
             for code in standard_events("root")
@@ -54,14 +54,14 @@ def test_of_many_likely_codes_the_likeliest_headlines_are_kept(
 ) -> None:
     codes = standard_events("base")
 
-    def said(stream: str, level: str, code: str, target: str) -> float | None:
+    def probability_of(stream: str, level: str, code: str, target: str) -> float | None:
         del stream
         return (codes.index(code) + 1) / 1000 + 0.5 if (level, target) == (
             "base", "headline") else 0.01  # fmt: skip
 
-    stored(tmp_path, recipe, said)
+    stored(tmp_path, recipe, probability_of)
     country = countries_of(settings, tmp_path)[0]
-    assert {each.code for each in country.probabilities if each.level == "base"} == set(
+    assert {p.code for p in country.probabilities if p.level == "base"} == set(
         codes[-gather.MOST_FINER :]
     )
 
@@ -69,16 +69,16 @@ def test_of_many_likely_codes_the_likeliest_headlines_are_kept(
 def test_numbers_are_those_of_the_forecast_and_undefined_targets_are_left_out(
     settings: Settings, recipe: Recipe, tmp_path: Path
 ) -> None:
-    def said(stream: str, level: str, code: str, target: str) -> float | None:
+    def probability_of(stream: str, level: str, code: str, target: str) -> float | None:
         if (code, target) == ("20", "surge"):
             return None
         return 0.123456789 if code == "14" else low(stream, level, code, target)
 
-    stored(tmp_path, recipe, said)
+    stored(tmp_path, recipe, probability_of)
     country = countries_of(settings, tmp_path)[0]
-    found = {(each.code, each.target): each for each in country.probabilities}
-    assert ("20", "surge") not in found
-    one = found["14", "headline"]
+    chosen = {(p.code, p.target): p for p in country.probabilities}
+    assert ("20", "surge") not in chosen
+    one = chosen["14", "headline"]
     assert one.published == pytest.approx(0.123456789, abs=5e-6)
     assert (one.stack, one.usual, one.which) == (0.5, 0.2, "combined")
     assert one.members == {"climatology": 0.2, "ewma": 0.4, "profiles": 0.6, "direct": 0.7}
@@ -103,12 +103,12 @@ def test_the_map_gets_the_likeliest_conflict_surge_and_the_largest_change(
 ) -> None:
     values = {("18", "surge"): 0.6, ("04", "surge"): 0.9, ("05", "headline"): 0.01}
 
-    def said(stream: str, level: str, code: str, target: str) -> float | None:
+    def probability_of(stream: str, level: str, code: str, target: str) -> float | None:
         if level == "root" and (code, target) in values:
             return values[code, target]
         return 0.25 if level == "root" else low(stream, level, code, target)
 
-    stored(tmp_path, recipe, said)
+    stored(tmp_path, recipe, probability_of)
     country = countries_of(settings, tmp_path)[0]
     assert "04" not in CONFLICT
     assert (country.conflict_surge, country.conflict_code) == (0.6, "18")
@@ -149,12 +149,12 @@ def test_phrases_events_and_evidence_come_in_the_order_of_their_ranks(
 ) -> None:
     stored(tmp_path, recipe)
     country = countries_of(settings, tmp_path)[0]
-    assert [each.weight for each in country.brief] == [0.5, 0.25]
+    assert [p.weight for p in country.brief] == [0.5, 0.25]
     (event,) = country.events
     assert (event.code, event.headline, event.occurs) == ("19", 0.3, 0.3)
-    assert [each.words for each in event.who] == ["actor1 number 1", "actor1 number 2"]
-    assert [each.words for each in event.where] == ["region number 1", "region number 2"]
-    assert [each.mentions for each in event.evidence] == [10, 20]
+    assert [p.words for p in event.who] == ["actor1 number 1", "actor1 number 2"]
+    assert [p.words for p in event.where] == ["region number 1", "region number 2"]
+    assert [p.mentions for p in event.evidence] == [10, 20]
 
 
 def test_control_characters_are_dropped_and_other_text_stays(
@@ -172,9 +172,9 @@ def test_the_latest_day_in_brief_is_its_descriptor(
     country = past_countries(settings, past_of(settings, ORIGIN, streams))[0]
     world = measured(tmp_path_factory)
     assert 3 <= len(country.latest) <= 10
-    assert sum(each.weight for each in country.latest) == pytest.approx(1, abs=1e-3)
+    assert sum(p.weight for p in country.latest) == pytest.approx(1, abs=1e-3)
     codes = set(world.cloud(streams[0], 70).code.values())
-    assert {each.code for each in country.latest} <= codes
+    assert {p.code for p in country.latest} <= codes
 
 
 def test_without_measures_the_days_largest_roots_stand_for_it(
@@ -204,9 +204,9 @@ def test_the_forecast_about_most_streams_is_taken_then_the_last_issued(
     stored(tmp_path, recipe_at(ORIGIN, streams, horizon=2, seed=6))
     assert read_forecast_folder(tmp_path).at(ORIGIN) == large.manifest
     later = stored(tmp_path, recipe_at(ORIGIN, streams, seed=7))
-    found = read_forecast_folder(tmp_path).at(ORIGIN)
-    assert found is not None
-    assert found.issued_at == max(later.manifest.issued_at, large.manifest.issued_at)
+    chosen = read_forecast_folder(tmp_path).at(ORIGIN)
+    assert chosen is not None
+    assert chosen.issued_at == max(later.manifest.issued_at, large.manifest.issued_at)
 
 
 def test_a_damaged_forecast_is_passed_over_and_told(

@@ -53,8 +53,8 @@ def test_the_plane_explains_what_the_two_largest_variances_do() -> None:
     shares = masses / masses.sum()
     centred = points - shares @ points
     values = np.linalg.eigvalsh((centred * shares[:, None]).T @ centred)
-    found = plane_through(points, masses)
-    assert found.explained == pytest.approx(values[-2:].sum() / values.sum(), rel=1e-4)
+    result = plane_through(points, masses)
+    assert result.explained == pytest.approx(values[-2:].sum() / values.sum(), rel=1e-4)
 
 
 def test_a_fan_lies_within_one_and_is_the_same_each_time() -> None:
@@ -135,9 +135,9 @@ def test_landmarks_come_from_the_basis_beside_the_measures(
 ) -> None:
     world = measured(tmp_path_factory)
     finest_codes(world.settings, world.space)  # what training keeps
-    found = root_points(world.settings)
-    assert tuple(found) == root_codes()
-    assert all(np.linalg.norm(point) == pytest.approx(1) for point in found.values())
+    result = root_points(world.settings)
+    assert tuple(result) == root_codes()
+    assert all(np.linalg.norm(point) == pytest.approx(1) for point in result.values())
 
 
 def test_without_measures_there_are_no_landmarks(tmp_path: Path) -> None:

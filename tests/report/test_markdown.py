@@ -75,5 +75,5 @@ def test_hostile_text_makes_no_link_tag_or_heading() -> None:
 
 
 def test_commands_in_our_own_sentences_stay_commands(report: Report) -> None:
-    told = report.model_copy(update={"banners": ["Run `gdelphi score` now, a_b."]})
-    assert r"> **Run `gdelphi score` now, a\_b.**" in markdown(told)
+    changed_report = report.model_copy(update={"banners": ["Run `gdelphi score` now, a_b."]})
+    assert r"> **Run `gdelphi score` now, a\_b.**" in markdown(changed_report)

@@ -25,7 +25,7 @@ def test_a_real_forecast_becomes_a_report_and_is_scored(
         issued = forecast(settings, request).forecast
     score_forecasts(settings, folder, as_of=day_at(DAYS))
     written = made(settings, folder, model=predictor.folder, as_of=day_at(74))
-    said = check(written.folder)
+    content = check(written.folder)
     report = written.report
     assert report.provenance.forecast == issued.manifest.id
     assert report.provenance.trained_until is not None
@@ -46,5 +46,5 @@ def test_a_real_forecast_becomes_a_report_and_is_scored(
                 assert set(each.members) >= {"profiles", "direct", "climatology"}
     assert len(report.changes) == 10
     assert {change.against for change in report.changes} == {"yesterday"}
-    assert said["record"]["source"] == "none"
+    assert content["record"]["source"] == "none"
     assert "Only 2 days of stored forecasts" not in report.record.note  # day 74 lies ahead

@@ -90,10 +90,10 @@ def test_stored_forecasts_are_judged_by_their_scores(
     history = read_profiles(settings, "root", streams)
     # Day 66 is missing: it was never scored. Forecasts of days after the origin are not known yet.
     targets = [day_at(number) for number in range(63, 71) if number != 66]
-    came = np.stack([outcomes(history, day - timedelta(days=1))["headline"] for day in targets])
+    outcome = np.stack([outcomes(history, day - timedelta(days=1))["headline"] for day in targets])
     line = {each.target: each for each in record.windows[-1].lines}["headline"]
-    assert line.published == pytest.approx(np.nanmean(brier(np.array(0.3), came)))
-    assert line.stack == pytest.approx(np.nanmean(brier(np.array(0.5), came)))
+    assert line.published == pytest.approx(np.nanmean(brier(np.array(0.3), outcome)))
+    assert line.stack == pytest.approx(np.nanmean(brier(np.array(0.5), outcome)))
     assert line.skill == pytest.approx(1 - line.published / line.stack, abs=1e-5)
     window = record.windows[-1]
     assert (window.first, window.last, window.judged) == (targets[0], targets[-1], 7)
@@ -220,20 +220,20 @@ def window(intervals: dict[Target, tuple[float, float]], judged: int = 41) -> Re
 def test_skill_is_claimed_only_where_the_interval_shows_it(
     intervals: dict[Target, tuple[float, float]], skilful: bool | None, begins: str
 ) -> None:
-    found, told = verdict_of(window(intervals), "forecasts")
+    found, sentence = verdict_of(window(intervals), "forecasts")
     assert found is skilful
-    assert told.startswith(begins)
+    assert sentence.startswith(begins)
 
 
 def test_a_verdict_gives_number_and_interval() -> None:
-    _, told = verdict_of(window({"headline": (0.012, 0.05)}), "forecasts")
-    assert "3.1% better on headlines (1.2% to 5.0%)" in told
+    _, sentence = verdict_of(window({"headline": (0.012, 0.05)}), "forecasts")
+    assert "3.1% better on headlines (1.2% to 5.0%)" in sentence
 
 
 def test_few_days_prove_nothing() -> None:
-    skilful, told = verdict_of(window({"headline": (0.1, 0.2)}, judged=13), "forecasts")
+    skilful, sentence = verdict_of(window({"headline": (0.1, 0.2)}, judged=13), "forecasts")
     assert skilful is None
-    assert told.startswith("Too early to tell.")
+    assert sentence.startswith("Too early to tell.")
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -249,18 +249,18 @@ def test_the_band_is_the_binomial_one_where_days_tell_nothing() -> None:
     assert consistency_band(0.1, 50, (-0.4, 0.95)) == (0.0, 1.0)
 
 
-def cells_of(said: float, came: np.ndarray, stack: float = 0.5) -> JudgedCells:
-    full = np.full(came.shape, 1.0)
-    return JudgedCells(said * full, stack * full, came)
+def cells_of(said: float, outcome: np.ndarray, stack: float = 0.5) -> JudgedCells:
+    full = np.full(outcome.shape, 1.0)
+    return JudgedCells(said * full, stack * full, outcome)
 
 
 def test_a_true_forecast_lies_in_its_band_and_a_false_one_does_not() -> None:
     random = np.random.default_rng(3)
-    came = (random.random((60, 40)) < 0.35).astype(np.float64)
-    (true,) = bins("headline", cells_of(0.35, came))
+    outcome = (random.random((60, 40)) < 0.35).astype(np.float64)
+    (true,) = bins("headline", cells_of(0.35, outcome))
     assert (true.said, true.cells) == (0.35, 2400)
     assert true.low < true.came < true.high
-    (false,) = bins("headline", cells_of(0.55, came))
+    (false,) = bins("headline", cells_of(0.55, outcome))
     assert false.came < false.low
 
 
@@ -282,11 +282,11 @@ def test_small_bins_are_not_shown() -> None:
 
 def judged(*rows: tuple[float, float, float]) -> PastForecasts:
     """One day; each cell with published, stack and what came, as a headline."""
-    published, stack, came = (np.array([column]) for column in zip(*rows, strict=True))
+    published, stack, outcome = (np.array([column]) for column in zip(*rows, strict=True))
     nothing = np.full(published.shape, np.nan)
     codes = [f"{number:02}" for number in range(1, len(rows) + 1)]
     targets = {
-        "headline": JudgedCells(published, stack, came),
+        "headline": JudgedCells(published, stack, outcome),
         "surge": JudgedCells(nothing, nothing, nothing),
         "occurs": JudgedCells(nothing, nothing, nothing),
     }

@@ -45,17 +45,21 @@ def test_a_report_is_a_folder_with_all_its_files(settings: Settings, forecasts: 
     assert {path.name for path in out.iterdir()} == {
         ORIGIN.isoformat(), "index.html", "feed.xml", ".lock", CACHE,
     }  # fmt: skip
-    said = check(written.folder)
-    assert Report.model_validate(said) == written.report
-    assert said["note"] == MEASURES_NEWS
-    assert (said["origin"], said["target_day"]) == (str(ORIGIN), str(AFTER))
-    assert said["title"] in (written.folder / "index.html").read_text(encoding="utf-8")
+    content = check(written.folder)
+    assert Report.model_validate(content) == written.report
+    assert content["note"] == MEASURES_NEWS
+    assert (content["origin"], content["target_day"]) == (str(ORIGIN), str(AFTER))
+    assert content["title"] in (written.folder / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_schema_refuses_what_is_no_report(settings: Settings, forecasts: Path) -> None:
-    said = check(made(settings, forecasts).folder)
+    content = check(made(settings, forecasts).folder)
     checker = jsonschema.validators.validator_for(report_schema())
-    for broken in ({**said, "more": 1}, {**said, "origin": None}, {**said, "countries": [{}]}):
+    for broken in (
+        {**content, "more": 1},
+        {**content, "origin": None},
+        {**content, "countries": [{}]},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             checker(report_schema()).validate(broken)
 
@@ -185,10 +189,10 @@ def test_partial_stale_and_hindsight_are_told(
     stored(tmp_path / "f", recipe, fitted_until=day_at(75))
     report = made(settings, tmp_path / "f", as_of=ORIGIN + timedelta(days=3)).report
     assert report.partial and report.hindsight and report.stale
-    told = " ".join(report.banners)
-    assert "Partial: " in told
-    assert f"Stale: the last news day in this report is {ORIGIN}, 3 days before" in told
-    assert f"In hindsight: what is published was fitted on days up to {day_at(75)}" in told
+    banners = " ".join(report.banners)
+    assert "Partial: " in banners
+    assert f"Stale: the last news day in this report is {ORIGIN}, 3 days before" in banners
+    assert f"In hindsight: what is published was fitted on days up to {day_at(75)}" in banners
     assert not made(settings, tmp_path / "f", as_of=ORIGIN + timedelta(days=2)).report.stale
 
 
@@ -196,8 +200,10 @@ def test_a_model_without_skill_is_told_at_the_top(
     settings: Settings, forecasts: Path, tmp_path: Path
 ) -> None:
     days = [day_at(number) for number in range(30)]
-    said = {"published": 0.9, "stack": 0.5}
-    write_backtest(tmp_path / "bt", days, said, lambda day, *_: day.day % 2, first_allowed=days[0])
+    probabilities = {"published": 0.9, "stack": 0.5}
+    write_backtest(
+        tmp_path / "bt", days, probabilities, lambda day, *_: day.day % 2, first_allowed=days[0]
+    )
     report = made(changed(settings, "report", backtest=tmp_path / "bt"), forecasts).report
     assert report.record.skilful is False
     assert report.banners[0] == report.record.verdict
@@ -212,9 +218,9 @@ def test_a_damaged_forecast_elsewhere_is_told_and_the_report_comes_out(
     yesterdays = stored(forecasts, recipe_at(day_at(69), streams))
     (yesterdays.folder / "probabilities.parquet").write_bytes(b"")
     report = made(settings, forecasts).report
-    told = [each for each in report.banners if "A stored forecast was passed over" in each]
-    assert len(told) == 2
-    assert str(broken.folder) in told[0] and str(yesterdays.folder) in told[1]
+    banners = [each for each in report.banners if "A stored forecast was passed over" in each]
+    assert len(banners) == 2
+    assert str(broken.folder) in banners[0] and str(yesterdays.folder) in banners[1]
     assert report.countries[0].probabilities[0].yesterday is None
 
 
@@ -329,7 +335,7 @@ def test_the_command_says_where_the_report_is(
 def test_the_command_prints_json(settings: Settings, forecasts: Path, app: typer.Typer) -> None:
     result = CliRunner().invoke(app, call(settings, forecasts, "--json", "--origin", str(ORIGIN)))
     assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
-    assert (said["origin"], said["streams"]) == (str(ORIGIN), 2)
-    assert set(said["files"]) == FILES
-    assert said["record"]["source"] == "none"
+    content = json.loads(result.stdout)
+    assert (content["origin"], content["streams"]) == (str(ORIGIN), 2)
+    assert set(content["files"]) == FILES
+    assert content["record"]["source"] == "none"

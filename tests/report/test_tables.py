@@ -27,12 +27,16 @@ def report() -> Report:
 
 def test_every_probability_is_a_row(report: Report) -> None:
     rows = read(report, "probabilities.csv")
-    said = [(c.stream, p) for c in report.countries for p in c.probabilities]
-    assert len(rows) == len(said)
-    for row, (stream, each) in zip(rows, said, strict=True):
-        assert (row["stream"], row["code"], row["target"]) == (stream, each.code, each.target)
-        assert float(row["published"]) == each.published
-        assert float(row["member profiles"]) == each.members["profiles"]
+    probabilities = [(c.stream, p) for c in report.countries for p in c.probabilities]
+    assert len(rows) == len(probabilities)
+    for row, (stream, probability) in zip(rows, probabilities, strict=True):
+        assert (row["stream"], row["code"], row["target"]) == (
+            stream,
+            probability.code,
+            probability.target,
+        )
+        assert float(row["published"]) == probability.published
+        assert float(row["member profiles"]) == probability.members["profiles"]
         assert row["target_day"] == report.target_day.isoformat()
 
 
@@ -64,7 +68,7 @@ def test_events_carry_arguments_and_evidence(report: Report) -> None:
     ]
     assert [row["words"] for row in rows if row["what"] == "who"] == [x.words for x in event.who]
     sources = [row["source"] for row in rows if row["what"] == "evidence"]
-    assert sources == [each.source or "" for each in event.evidence]
+    assert sources == [probability.source or "" for probability in event.evidence]
 
 
 @pytest.mark.parametrize(

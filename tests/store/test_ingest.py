@@ -223,7 +223,7 @@ def test_many_small_runs_are_merged_when_it_is_due(
 # One bad file is its own problem.
 
 
-def told(result: IngestResult) -> dict[str, str]:
+def statuses_by_name(result: IngestResult) -> dict[str, str]:
     return {each.name: each.status for each in result.problems}
 
 
@@ -237,7 +237,7 @@ def test_a_listed_name_too_long_for_a_file_is_told_and_the_others_come(
     for _ in range(2):
         result = ingest(given, IngestRequest(since=START))
         assert not result.succeeded
-        assert list(told(result)) == [long]
+        assert list(statuses_by_name(result)) == [long]
     assert rows(given, "SELECT count(*) FROM events") == [(100,)]
     ((reason,),) = rows(given, "SELECT reason FROM ledger WHERE status <> 'loaded'")
     assert reason == f"{long}: File name too long"
@@ -281,7 +281,7 @@ def test_any_other_error_is_that_of_its_file(
     monkeypatch.setattr(FolderArchive, "fetch", fail)
     result = ingest(settings_of(maker))
     assert (result.loaded, result.succeeded) == (9, False)
-    assert told(result) == {maker.names[4]: "failed"}
+    assert statuses_by_name(result) == {maker.names[4]: "failed"}
     assert result.problems[0].reason == f"{maker.names[4]}: {os.strerror(number)}"
 
 
@@ -362,7 +362,7 @@ def test_a_spoiled_zip_is_loaded_right_or_refused_by_name(tmp_path: Path, listed
 
     result = ingest(given)
 
-    refused = told(result)
+    refused = statuses_by_name(result)
     assert (result.loaded + len(refused), result.not_tried) == (330, 0)
     assert set(refused.values()) == {"rejected"}
     assert not set(refused) & set(maker.names[::11])
