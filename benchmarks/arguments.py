@@ -49,7 +49,7 @@ def prepared(settings: Settings, streams: Sequence[str] | None) -> tuple[Argumen
 
 def points(gain: Skill) -> str:
     """A gain in hits, in percentage points."""
-    value, low, high = (100 * each for each in (gain.value, gain.low, gain.high))
+    value, low, high = (100 * share for share in (gain.value, gain.low, gain.high))
     return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     fitted = perf_counter()
     test = days_between(*splits.test)[-given.days if given.days else None :]
     judged = judge(history, forecasters, test, levels)
-    known = max((len(set(each.day.tolist())) for each in judged), default=0)
+    known = max((len(set(one.day.tolist())) for one in judged), default=0)
     print(
         f"{len(history.streams)} streams; fitted on {' to '.join(map(str, splits.validation_b))}; ",
         end="",

@@ -7,7 +7,7 @@
     the same contexts: how much futures add to what the context costs. Taken in turns, medians, so
     that a noisy machine touches both alike.
 (b) A week by roll-out against tomorrow alone.
-(c) A backtest: seconds of a day with everybody asked, over a few days, and by that of 60 days.
+(c) A backtest: seconds of a day with all forecasters, over a few days, and by that of 60 days.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.day import BacktestOptions
 from gdelphi.model.sampler import STREAMS_AT_ONCE
 
-TURNS = 5
+ROUNDS = 5
 
 
 @torch.no_grad()
@@ -63,8 +63,8 @@ def main() -> None:
     sampler, last = predictor.sampler, predictor.target_days("test")[-1]
     forward_pass(predictor, sampler.position(last))  # the first pass is slower than all others
     passes, samples = [], []
-    for turn in range(TURNS):
-        origin = last - timedelta(days=turn)
+    for round_number in range(ROUNDS):
+        origin = last - timedelta(days=round_number)
         passes.append(forward_pass(predictor, sampler.position(origin)))
         samples.append(timed(sampler._first, origin))
     shape = f"{len(predictor.streams)} streams x {given.futures} futures"
@@ -76,15 +76,15 @@ def main() -> None:
         predictor.calibrate("root")
     days = predictor.target_days("test")[-given.days :]
     with tempfile.TemporaryDirectory() as folder:
-        asked = BacktestOptions(futures=given.futures)
+        options = BacktestOptions(futures=given.futures)
         request = BacktestRequest(
-            given.model, Path(folder), since=days[0], until=days[-1], options=asked
+            given.model, Path(folder), since=days[0], until=days[-1], options=options
         )
         seconds = timed(backtest, settings, request)
-    each = seconds / len(days)
+    a_day = seconds / len(days)
     print(
-        f"backtest of {len(days)} days, {len(predictor.streams)} streams: {each:.1f} s a day with "
-        f"loading; 60 days would take {each:.1f} minutes"
+        f"backtest of {len(days)} days, {len(predictor.streams)} streams: {a_day:.1f} s a day with "
+        f"loading; 60 days would take {a_day:.1f} minutes"
     )
 
 

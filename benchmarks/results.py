@@ -45,17 +45,17 @@ def summaries(given: argparse.Namespace) -> list[Summary]:
     names = [model.resolve().name for model in given.model]
     if len(set(names)) < len(names):
         raise GdelphiError(f"models of the same name would share a folder: {', '.join(names)}")
-    asked = BacktestOptions(world=given.world, futures=given.futures, text=text_can_be_scored())
+    options = BacktestOptions(world=given.world, futures=given.futures, text=text_can_be_scored())
     if given.summarise:
         return [summarise_folder(given.out / name) for name in names]
-    found: list[Summary] = []
+    made: list[Summary] = []
     for name, model in zip(names, given.model, strict=True):
         request = BacktestRequest(
-            model, given.out / name, every=given.every, options=asked, processes=given.processes
+            model, given.out / name, every=given.every, options=options, processes=given.processes
         )
         with BacktestBar() as bar:
-            found.append(backtest(settings, request, bar))
-    return found
+            made.append(backtest(settings, request, bar))
+    return made
 
 
 def forecasters(summary: Summary) -> list[str]:
@@ -140,54 +140,52 @@ def over_models(values: Sequence[float], percent: bool = True) -> str:
 
 
 def by_target(
-    all_of: Sequence[Summary], table_name: str, cells: str, value: Callable[[Summary], float]
+    of_models: Sequence[Summary], table_name: str, cells: str, value: Callable[[Summary], float]
 ) -> Iterator[Row]:
     """A row for each forecaster, a column for each target."""
-    for name in forecasters(all_of[0]):
+    for name in forecasters(of_models[0]):
         columns = []
         for target in TARGETS:
-            found = [
+            values = [
                 value(line)
-                for summary in all_of
+                for summary in of_models
                 for line in summary[table_name]
                 if (line["cells"], line["target"], line["forecaster"]) == (cells, target, name)
             ]
-            columns.append(over_models(found) if found else "")
+            columns.append(over_models(values) if values else "")
         if any(columns) and name != "stack":
             yield name, *columns
 
 
-def show_together(all_of: Sequence[Summary]) -> None:
+def show_together(of_models: Sequence[Summary]) -> None:
     """What all models have in common."""
     head = ("forecaster", *TARGETS)
     for cells in ("all", "active"):
-        if len(all_of) > 1:
-            title = (
-                f"Skill against the stack, {cells} cells, mean and range of {len(all_of)} models:"
-            )
-            table(title, head, by_target(all_of, "scores", cells, lambda x: x["skill"]["value"]))
-        if all_of[0]["captured"]:
+        if len(of_models) > 1:
+            title = f"Skill against the stack, {cells} cells, mean and range of {len(of_models)}:"
+            table(title, head, by_target(of_models, "scores", cells, lambda x: x["skill"]["value"]))
+        if of_models[0]["captured"]:
             title = f"Part of the way from the stack to the fair oracle, {cells} cells:"
-            table(title, head, by_target(all_of, "captured", cells, lambda x: x["fraction"]))
-    if len(all_of) > 1:
+            table(title, head, by_target(of_models, "captured", cells, lambda x: x["fraction"]))
+    if len(of_models) > 1:
         table(
             "Skill of whole futures against recency, mean and range:",
             ("futures", "skill"),
-            future_ranges(all_of),
+            future_ranges(of_models),
         )
 
 
-def future_ranges(all_of: Sequence[Summary]) -> Iterator[Row]:
-    for line in all_of[0]["futures"]:
+def future_ranges(of_models: Sequence[Summary]) -> Iterator[Row]:
+    for line in of_models[0]["futures"]:
         name = line["ensemble"]
-        found = [
-            each["skill"]["value"]
-            for summary in all_of
-            for each in summary["futures"]
-            if each["ensemble"] == name
+        values = [
+            row["skill"]["value"]
+            for summary in of_models
+            for row in summary["futures"]
+            if row["ensemble"] == name
         ]
-        if not np.isnan(found).any():
-            yield name, over_models(found)
+        if not np.isnan(values).any():
+            yield name, over_models(values)
 
 
 def main() -> None:
@@ -207,11 +205,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     try:
-        found = summaries(given)
+        of_models = summaries(given)
     except GdelphiError as error:
         parser.exit(1, f"{error}\n")
-    show(found[0])
-    show_together(found)
+    show(of_models[0])
+    show_together(of_models)
 
 
 if __name__ == "__main__":

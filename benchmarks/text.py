@@ -174,10 +174,10 @@ def texts(given: argparse.Namespace) -> None:
     days = predictor.target_days("test")[:: given.every]
     scores = [score for day in days for score in judge.day(day)]
     print(f"{len(days)} days from {days[0]} to {days[-1]}, {len(predictor.streams)} streams.")
-    head = ["speaker", "energy score"]
+    head = ["forecaster", "energy score"]
     head += [f"{form} {kind}" for form in FORMS for kind in ("1", "2", "L")]
-    speakers = dict.fromkeys(score.speaker for score in scores)
-    rows = (text_row(name, [x for x in scores if x.speaker == name]) for name in speakers)
+    names = dict.fromkeys(score.forecaster for score in scores)
+    rows = (text_row(name, [x for x in scores if x.forecaster == name]) for name in names)
     table("Energy score (lower is better), ROUGE (higher):", head, rows)
     show_faults(given, predictor, days[:: max(len(days) // 3, 1)])
 

@@ -49,9 +49,9 @@ def show_run(settings: "Settings", run: "PipelineRun") -> None:
 
 def _headlines(forecast: "StoredForecast") -> str:
     """A Markdown table of the headlines that are furthest from what is usual."""
-    from gdelphi.forecast.summary import in_brief
+    from gdelphi.forecast.summary import summarise_forecast
 
-    manifest, brief = forecast.manifest, in_brief(forecast)
+    manifest, brief = forecast.manifest, summarise_forecast(forecast)
     rows = [
         f"| {change.stream} | {change.label} | {change.published:.0%} | {change.stack:.0%} | "
         f"{change.usual:.0%} |"

@@ -22,7 +22,7 @@ from gdelphi.app.pipeline import (
 from gdelphi.app.promote import model_in_use
 from gdelphi.common.errors import PipelineError, TrainingError
 from gdelphi.common.settings import Settings, load_settings
-from gdelphi.forecast.archive import ForecastStore, forecasts_folder
+from gdelphi.forecast.archive import ForecastArchive, forecasts_folder
 from gdelphi.forecast.forecast import ForecastRequest, forecast, open_predictor
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures.embed import embed
@@ -198,7 +198,7 @@ def test_another_model_speaks_of_the_latest_day_again(stage: Stage) -> None:
 def test_a_forecast_about_fewer_streams_is_not_the_daily_one(stage: Stage) -> None:
     today, model = date(2021, 6, 1), used(stage)
     shutil.rmtree(stage.folder / "forecasts")
-    stream = ForecastStore(forecasts_folder(stage.settings))
+    stream = ForecastArchive(forecasts_folder(stage.settings))
     assert stream.list() == []
     known = Predictor(stage.settings, model).streams
     forecast(stage.settings, ForecastRequest(model, streams=known[0]))

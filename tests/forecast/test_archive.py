@@ -12,7 +12,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.forecast.archive import (
     FORMAT,
     MANIFEST,
-    ForecastStore,
+    ForecastArchive,
     Recipe,
     StoredForecast,
 )
@@ -27,16 +27,16 @@ FITTED = date(2014, 5, 1)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ForecastStore:
-    return ForecastStore(tmp_path / "forecasts")
+def store(tmp_path: Path) -> ForecastArchive:
+    return ForecastArchive(tmp_path / "forecasts")
 
 
 @pytest.fixture
-def stored(store: ForecastStore) -> StoredForecast:
+def stored(store: ForecastArchive) -> StoredForecast:
     return store.put(RECIPE, TABLES, fitted_until=FITTED)
 
 
-def test_what_was_put_is_found_and_loaded(store: ForecastStore, stored: StoredForecast) -> None:
+def test_what_was_put_is_found_and_loaded(store: ForecastArchive, stored: StoredForecast) -> None:
     assert stored.folder == store.folder / "2014-06-01" / RECIPE.id
     assert store.find(RECIPE) == stored == store.load(RECIPE.origin)
     assert store.load(RECIPE.origin, RECIPE.id).table("brief").equals(TABLES["brief"])
@@ -45,17 +45,17 @@ def test_what_was_put_is_found_and_loaded(store: ForecastStore, stored: StoredFo
 
 
 def test_the_manifest_says_what_it_was_made_from(stored: StoredForecast) -> None:
-    said = json.loads((stored.folder / MANIFEST).read_text())
-    assert said["format"] == FORMAT
-    assert said["target_day"] == "2014-06-02"
-    assert set(said["files"]) == {"brief.parquet", "shares.parquet"}
-    assert said["hindsight"] is False
-    assert (datetime.now(UTC) - datetime.fromisoformat(said["issued_at"])) < timedelta(minutes=1)
+    content = json.loads((stored.folder / MANIFEST).read_text())
+    assert content["format"] == FORMAT
+    assert content["target_day"] == "2014-06-02"
+    assert set(content["files"]) == {"brief.parquet", "shares.parquet"}
+    assert content["hindsight"] is False
+    assert (datetime.now(UTC) - datetime.fromisoformat(content["issued_at"])) < timedelta(minutes=1)
     for name, value in RECIPE.plain().items():
-        assert said[name] == value
+        assert content[name] == value
 
 
-def test_a_forecast_before_the_end_of_fitting_is_in_hindsight(store: ForecastStore) -> None:
+def test_a_forecast_before_the_end_of_fitting_is_in_hindsight(store: ForecastArchive) -> None:
     later = store.put(RECIPE, TABLES, fitted_until=date(2014, 7, 1))
     assert later.manifest.hindsight
 
@@ -71,7 +71,7 @@ def test_whatever_decides_the_content_decides_the_name(change: dict[str, object]
     assert replace(RECIPE, **change).id != RECIPE.id  # type: ignore[arg-type]
 
 
-def test_nothing_is_written_over(store: ForecastStore, stored: StoredForecast) -> None:
+def test_nothing_is_written_over(store: ForecastArchive, stored: StoredForecast) -> None:
     before = tree_of(store.folder)
     again = store.put(RECIPE, {"brief": pa.table({"other": [1]})}, fitted_until=FITTED)
     assert again.manifest == stored.manifest
@@ -79,12 +79,12 @@ def test_nothing_is_written_over(store: ForecastStore, stored: StoredForecast) -
 
 
 def test_a_forecast_that_could_not_be_written_leaves_nothing(
-    store: ForecastStore, monkeypatch: pytest.MonkeyPatch
+    store: ForecastArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> str:
         raise OSError("disk full")
 
-    monkeypatch.setattr("gdelphi.forecast.archive._sha256", fail)
+    monkeypatch.setattr("gdelphi.forecast.archive.file_digest", fail)
     with pytest.raises(OSError, match="disk full"):
         store.put(RECIPE, TABLES, fitted_until=FITTED)
     assert tree_of(store.folder) == {}
@@ -93,12 +93,12 @@ def test_a_forecast_that_could_not_be_written_leaves_nothing(
 
 
 def test_two_processes_at_one_forecast_leave_one(
-    store: ForecastStore, stored: StoredForecast, monkeypatch: pytest.MonkeyPatch
+    store: ForecastArchive, stored: StoredForecast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(*_: object) -> None:
         raise FileExistsError("not empty")
 
-    monkeypatch.setattr(Path, "rename", too_late)
+    monkeypatch.setattr(Path, "replace", too_late)
     assert store.put(RECIPE, TABLES, fitted_until=FITTED).manifest == stored.manifest
     with pytest.raises(FileExistsError):
         store.put(replace(RECIPE, seed=5), TABLES, fitted_until=FITTED)
@@ -106,31 +106,35 @@ def test_two_processes_at_one_forecast_leave_one(
 
 
 def test_all_are_listed_in_their_order_and_the_last_issued_is_loaded(
-    store: ForecastStore, stored: StoredForecast
+    store: ForecastArchive, stored: StoredForecast
 ) -> None:
     other = store.put(replace(RECIPE, seed=1), TABLES, fitted_until=FITTED)
     early = store.put(replace(RECIPE, origin=date(2014, 5, 31)), TABLES, fitted_until=FITTED)
     path = other.folder / MANIFEST
-    said = {**json.loads(path.read_text()), "issued_at": "2030-01-01T00:00:00+00:00"}
-    path.write_text(json.dumps(said))
-    assert [each.id for each in store.list()] == [early.manifest.id, RECIPE.id, other.manifest.id]
+    content = {**json.loads(path.read_text()), "issued_at": "2030-01-01T00:00:00+00:00"}
+    path.write_text(json.dumps(content))
+    assert [manifest.id for manifest in store.list()] == [
+        early.manifest.id,
+        RECIPE.id,
+        other.manifest.id,
+    ]
     assert store.load(RECIPE.origin).manifest.id == other.manifest.id
     assert store.load(RECIPE.origin, RECIPE.id).manifest == stored.manifest
 
 
 def test_a_folder_that_a_killed_process_left_is_no_forecast(
-    store: ForecastStore, stored: StoredForecast
+    store: ForecastArchive, stored: StoredForecast
 ) -> None:
     beside = stored.folder.with_name(".0123456789abcdef.1")
     beside.mkdir()
     (beside / MANIFEST).write_text("{")
-    assert [each.id for each in store.list()] == [RECIPE.id]
+    assert [manifest.id for manifest in store.list()] == [RECIPE.id]
 
 
 # --- damage ---------------------------------------------------------------------------------------
 
 
-def test_a_changed_byte_is_found(store: ForecastStore, stored: StoredForecast) -> None:
+def test_a_changed_byte_is_found(store: ForecastArchive, stored: StoredForecast) -> None:
     path = stored.folder / "brief.parquet"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -140,7 +144,7 @@ def test_a_changed_byte_is_found(store: ForecastStore, stored: StoredForecast) -
             look()
 
 
-def test_a_missing_or_strange_file_is_found(store: ForecastStore, stored: StoredForecast) -> None:
+def test_a_missing_or_strange_file_is_found(store: ForecastArchive, stored: StoredForecast) -> None:
     (stored.folder / "shares.parquet").unlink()
     with pytest.raises(ForecastError, match=r"shares\.parquet: missing"):
         store.load(RECIPE.origin)
@@ -150,10 +154,10 @@ def test_a_missing_or_strange_file_is_found(store: ForecastStore, stored: Stored
         store.load(RECIPE.origin)
 
 
-def test_an_edited_manifest_is_found(store: ForecastStore, stored: StoredForecast) -> None:
+def test_an_edited_manifest_is_found(store: ForecastArchive, stored: StoredForecast) -> None:
     path = stored.folder / MANIFEST
-    said = json.loads(path.read_text())
-    path.write_text(json.dumps({**said, "partial": True}))
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "partial": True}))
     with pytest.raises(ForecastError, match="is of the forecast"):
         store.find(RECIPE)
     path.write_text("{")
@@ -165,7 +169,7 @@ def test_an_edited_manifest_is_found(store: ForecastStore, stored: StoredForecas
 
 
 def test_a_forecast_of_a_later_format_says_who_reads_it(
-    store: ForecastStore, stored: StoredForecast
+    store: ForecastArchive, stored: StoredForecast
 ) -> None:
     path = stored.folder / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
@@ -173,7 +177,7 @@ def test_a_forecast_of_a_later_format_says_who_reads_it(
         store.load(RECIPE.origin)
 
 
-def test_what_is_not_there_is_named(store: ForecastStore, stored: StoredForecast) -> None:
+def test_what_is_not_there_is_named(store: ForecastArchive, stored: StoredForecast) -> None:
     with pytest.raises(ForecastError, match=r"no forecast at 2014-01-01.*--origin 2014-01-01"):
         store.load(date(2014, 1, 1))
     with pytest.raises(ForecastError, match=f"no forecast abc.*there: {RECIPE.id}"):

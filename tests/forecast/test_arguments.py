@@ -36,20 +36,20 @@ def weights(
     history: ArgumentHistory, kind: ArgumentKind, stream: str, day: int
 ) -> dict[Any, float]:
     """(full code, value) -> weight."""
-    found = history.observed[kind]
-    own = (found.stream == history.stream(stream)) & (found.day == day)
+    observed = history.observed[kind]
+    own = (observed.stream == history.stream(stream)) & (observed.day == day)
     return {
-        (history.events[event][2], found.values[value]): float(weight)
+        (history.events[event][2], observed.values[value]): float(weight)
         for event, value, weight in zip(
-            found.event[own], found.value[own], found.weight[own], strict=True
+            observed.event[own], observed.value[own], observed.weight[own], strict=True
         )
     }
 
 
 def test_rows_weigh_as_in_clouds_and_equal_actors_are_one(history: ArgumentHistory) -> None:
-    found = weights(history, "actor1", "KE", 0)
+    by_value = weights(history, "actor1", "KE", 0)
     # Two lead rows of 3 mentions (one with its role given twice), and one outside a lead with 7.
-    assert found["145", "KEN|||||COP"] == pytest.approx(2 * log(4) + log(8) / 2)
+    assert by_value["145", "KEN|||||COP"] == pytest.approx(2 * log(4) + log(8) / 2)
 
 
 def test_a_blank_actor_is_a_value_and_reads_nobody_named(history: ArgumentHistory) -> None:
@@ -81,10 +81,10 @@ def test_the_world_has_all_rows_with_and_without_a_country(history: ArgumentHist
 
 
 def test_damaged_general_and_foreign_regions_are_unknown(history: ArgumentHistory) -> None:
-    found = weights(history, "region", "KE", 1)
-    assert set(found) == {("145", UNKNOWN_REGION), ("145", "KE07"), ("145", "KE09")}
-    assert found["145", UNKNOWN_REGION] == pytest.approx(6 * log(4))
-    assert found["145", "KE07"] == pytest.approx(log(4))  # was " ke07"
+    by_value = weights(history, "region", "KE", 1)
+    assert set(by_value) == {("145", UNKNOWN_REGION), ("145", "KE07"), ("145", "KE09")}
+    assert by_value["145", UNKNOWN_REGION] == pytest.approx(6 * log(4))
+    assert by_value["145", "KE07"] == pytest.approx(log(4))  # was " ke07"
 
 
 def test_a_region_is_called_as_it_was_most_often_up_to_the_day(history: ArgumentHistory) -> None:
@@ -122,7 +122,7 @@ def test_how_many_rows_a_query_takes_makes_no_difference(
 
 def test_a_stream_without_rows_has_an_empty_history(settings: Settings) -> None:
     history = read_arguments(settings, ["GM"])
-    assert [len(found.weight) for found in history.observed.values()] == [0, 0, 0]
+    assert [len(observed.weight) for observed in history.observed.values()] == [0, 0, 0]
     assert history.observed["actor1"].values == ()
 
 

@@ -73,13 +73,15 @@ def test_whichever_is_published_is_the_one_that_is_explained(
     given = predictor.publisher
 
     def chosen(level: Level, horizon: int = 1) -> Publisher:
-        found = given(level, horizon)
-        choices = {name: replace(each, published=which) for name, each in found.choices.items()}
-        return replace(found, choices=choices)
+        publisher = given(level, horizon)
+        choices = {
+            target: replace(choice, published=which) for target, choice in publisher.choices.items()
+        }
+        return replace(publisher, choices=choices)
 
     monkeypatch.setattr(predictor, "publisher", chosen)
-    found = explain(predictor, predictor.streams[1], "04", AT)
-    for target in found.targets[:2]:
+    explanation = explain(predictor, predictor.streams[1], "04", AT)
+    for target in explanation.targets[:2]:
         assert target.which == which
         assert target.logit is not None
         assert target.published == pytest.approx(float(expit(np.array(target.logit))), abs=1e-9)
@@ -105,9 +107,9 @@ def test_members_come_by_the_size_of_what_they_add(
 def test_probabilities_are_those_of_the_prediction(
     predictor: Predictor, prediction: Prediction
 ) -> None:
-    found = explained(predictor, "04")
+    explanation = explained(predictor, "04")
     place = prediction.levels.root.codes.index("04")
-    for target in found.targets:
+    for target in explanation.targets:
         own = prediction.levels.root.probability(target.target)[place]
         assert np.isnan(own) if target.published is None else target.published == own
         for part in target.parts:
@@ -120,23 +122,25 @@ def test_how_often_it_came_is_counted_on_known_days(predictor: Predictor) -> Non
     history = predictor.history("root")
     place = history.codes.index("04")
     for number, target in enumerate(TARGETS):
-        came = [outcomes(history, day_at(76 - ago))[target][0, place] for ago in range(30)]
-        known = [each for each in came if not np.isnan(each)]
-        said = explained(predictor, "04").targets[number].came[0]
-        assert said == (pytest.approx(np.mean(known)) if known else None)
+        values = [outcomes(history, day_at(76 - ago))[target][0, place] for ago in range(30)]
+        known = [value for value in values if not np.isnan(value)]
+        rate = explained(predictor, "04").targets[number].came[0]
+        assert rate == (pytest.approx(np.mean(known)) if known else None)
 
 
 def test_futures_that_have_it_are_counted_and_weighed(
     predictor: Predictor, prediction: Prediction
 ) -> None:
-    found = explained(predictor, "04")
+    explanation = explained(predictor, "04")
     place = prediction.levels.root.codes.index("04")
     has = prediction.futures.happens[:, place]
-    assert (found.futures, found.having) == (FUTURES, has.sum())
-    assert found.having_weight == pytest.approx(prediction.futures.reweighted.probabilities[place])
-    assert sum(day.futures for day in found.days) == found.having
-    assert sum(day.weight for day in found.days) == pytest.approx(found.having_weight)
-    assert all(day.day <= AT.origin for day in found.days)
+    assert (explanation.futures, explanation.having) == (FUTURES, has.sum())
+    assert explanation.having_weight == pytest.approx(
+        prediction.futures.reweighted.probabilities[place]
+    )
+    assert sum(day.futures for day in explanation.days) == explanation.having
+    assert sum(day.weight for day in explanation.days) == pytest.approx(explanation.having_weight)
+    assert all(day.day <= AT.origin for day in explanation.days)
 
 
 def test_atoms_come_from_those_futures_and_the_nearest_have_the_code(
@@ -145,8 +149,8 @@ def test_atoms_come_from_those_futures_and_the_nearest_have_the_code(
     for code in (lineage(common).root, common):
         atoms = explained(predictor, code).atoms
         assert atoms
-        assert [round(each.cosine, 2) for each in atoms] == sorted(
-            (round(each.cosine, 2) for each in atoms), reverse=True
+        assert [round(atom.cosine, 2) for atom in atoms] == sorted(
+            (round(atom.cosine, 2) for atom in atoms), reverse=True
         )
         assert code in lineage(atoms[0].code)
 
@@ -154,13 +158,13 @@ def test_atoms_come_from_those_futures_and_the_nearest_have_the_code(
 def test_reports_carry_the_event_on_the_drawn_days(
     predictor: Predictor, settings: Settings
 ) -> None:
-    found = explained(predictor, "04")
-    days = {each.day for each in found.days}
-    assert found.reports
-    sources = [row.source for row in found.reports if row.source]
+    explanation = explained(predictor, "04")
+    days = {drawn.day for drawn in explanation.days}
+    assert explanation.reports
+    sources = [row.source for row in explanation.reports if row.source]
     assert len(sources) == len(set(sources))
     with Store(settings).reading() as connection:
-        for row in found.reports:
+        for row in explanation.reports:
             assert row.day in days
             there = connection.rows(
                 "SELECT NewsDay, EventRootCode, ActionGeo_CountryCode, coalesce(NumMentions, 1) "
@@ -176,15 +180,15 @@ def test_an_event_that_never_came_has_no_futures_and_no_reports(predictor: Predi
         code for number, code in enumerate(history.codes)
         if not history.counts[0, :, number].any() and len(code) == 4
     )  # fmt: skip
-    found = explained(predictor, never)
-    assert (found.having, found.having_weight) == (0, 0)
-    assert (found.days, found.atoms, found.reports) == ((), (), ())
+    explanation = explained(predictor, never)
+    assert (explanation.having, explanation.having_weight) == (0, 0)
+    assert (explanation.days, explanation.atoms, explanation.reports) == ((), (), ())
 
 
 def test_who_and_whom_are_told(predictor: Predictor) -> None:
     likely = explained(predictor, "04").arguments
     assert set(likely) == {"actor1", "actor2", "region"}
-    assert 0 < sum(each.probability for each in likely["actor1"]) <= 1 + 1e-9
+    assert 0 < sum(candidate.probability for candidate in likely["actor1"]) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize(("code", "level"), [("14", "root"), ("145", "base"), ("1451", "full")])
@@ -213,17 +217,19 @@ def test_the_command_tells_the_whole_chain(
 ) -> None:
     for name, value in variables(settings).items():
         monkeypatch.setenv(name, value)
-    words = ["gdelphi", "explain", "--model", str(predictor.folder), "--stream", predictor.streams[0],
-             "--event", "04", "--origin", str(AT.origin), "--futures", str(FUTURES)]  # fmt: skip
+    words = [
+        "gdelphi", "explain", "--model", str(predictor.folder), "--stream", predictor.streams[0],
+        "--event", "04", "--origin", str(AT.origin), "--futures", str(FUTURES),
+    ]  # fmt: skip
     for more in ([], ["--json"]):
         monkeypatch.setattr(sys, "argv", [*words, *more])
         with pytest.raises(SystemExit) as ended:
             main()
         assert not ended.value.code
-    said = capsys.readouterr().out
-    told, _, plain = said.partition("\n{")
+    output = capsys.readouterr().out
+    text, _, plain = output.partition("\n{")
     for part in ("published", "adds", "sum", f"of {FUTURES} futures", "reports of it", "to whom"):
-        assert part in told
-    found = json.loads("{" + plain)
-    assert (found["code"], found["level"]) == ("04", LEVELS[0])
-    assert found["arguments"]["actor1"][0]["words"]
+        assert part in text
+    content = json.loads("{" + plain)
+    assert (content["code"], content["level"]) == ("04", LEVELS[0])
+    assert content["arguments"]["actor1"][0]["words"]

@@ -18,7 +18,7 @@ from gdelphi.app.cli import main
 from gdelphi.app.commands.calibrate import show_calibrated
 from gdelphi.common.errors import ForecastError, GdelphiError
 from gdelphi.common.settings import Settings
-from gdelphi.forecast.archive import MANIFEST, ForecastStore
+from gdelphi.forecast.archive import MANIFEST, ForecastArchive
 from gdelphi.forecast.calibrate import (
     calibrate,
     ensure_calibrated,
@@ -32,7 +32,7 @@ from gdelphi.forecast.forecast import (
 from gdelphi.forecast.loaded_model import load_model
 from gdelphi.forecast.origin import choose_streams, resolve_origin
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.forecast.summary import in_brief
+from gdelphi.forecast.summary import summarise_forecast
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.packing import pack_days
@@ -58,7 +58,7 @@ NOW = day_at(DAYS)
 """the day after the last"""
 
 
-def asked(predictor: Predictor, out: Path, **given: Any) -> ForecastRequest:
+def request_for(predictor: Predictor, out: Path, **given: Any) -> ForecastRequest:
     values = {"model": predictor.folder, "origin": ORIGIN, "futures": FUTURES, "out": out}
     return ForecastRequest(**{**values, **given})
 
@@ -66,15 +66,15 @@ def asked(predictor: Predictor, out: Path, **given: Any) -> ForecastRequest:
 @pytest.fixture(scope="module")
 def issued(predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> ForecastResult:
     """A forecast of all streams."""
-    return forecast(predictor.settings, asked(predictor, tmp_path_factory.mktemp("issued")))
+    return forecast(predictor.settings, request_for(predictor, tmp_path_factory.mktemp("issued")))
 
 
 def content(folder: Path) -> dict[str, bytes]:
     """All files, and the manifest without the time."""
     files = tree_of(folder)
-    said = json.loads(files.pop(MANIFEST))
-    said.pop("issued_at")
-    return {**files, MANIFEST: json.dumps(said).encode()}
+    manifest = json.loads(files.pop(MANIFEST))
+    manifest.pop("issued_at")
+    return {**files, MANIFEST: json.dumps(manifest).encode()}
 
 
 def rows_of(issued: ForecastResult, table: str, stream: str) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_the_same_forecast_is_found_and_not_made_again(
 ) -> None:
     out = issued.forecast.folder.parents[1]
     before = tree_of(out)
-    again = forecast(predictor.settings, asked(predictor, out))
+    again = forecast(predictor.settings, request_for(predictor, out))
     assert issued.made
     assert not again.made
     assert again.forecast.manifest == issued.forecast.manifest
@@ -100,7 +100,7 @@ def test_the_same_forecast_is_found_and_not_made_again(
 def test_the_same_forecast_made_elsewhere_has_the_same_bytes(
     predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
-    again = forecast(predictor.settings, asked(predictor, tmp_path))
+    again = forecast(predictor.settings, request_for(predictor, tmp_path))
     assert again.made
     assert content(again.forecast.folder) == content(issued.forecast.folder)
 
@@ -109,7 +109,7 @@ def test_a_stream_alone_has_the_numbers_that_it_has_among_others(
     predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
     stream = predictor.streams[2]
-    alone = forecast(predictor.settings, asked(predictor, tmp_path, streams=stream))
+    alone = forecast(predictor.settings, request_for(predictor, tmp_path, streams=stream))
     assert alone.forecast.manifest.id != issued.forecast.manifest.id
     for table in ("probabilities", "shares", "futures", "brief", "events", "evidence"):
         assert rows_of(alone, table, stream) == rows_of(issued, table, stream)
@@ -129,19 +129,19 @@ def test_days_that_came_later_change_no_byte(
     represent_quietly(earlier)
     with in_one_process():
         pack_days(earlier, load_space(measures / "space"))
-    found = forecast(earlier, asked(predictor, folder / "out", as_of=NOW))
-    assert content(found.forecast.folder) == content(issued.forecast.folder)
+    result = forecast(earlier, request_for(predictor, folder / "out", as_of=NOW))
+    assert content(result.forecast.folder) == content(issued.forecast.folder)
 
 
 def test_a_damaged_forecast_is_an_error_and_not_made_again(
     predictor: Predictor, issued: ForecastResult, tmp_path: Path
 ) -> None:
     shutil.copytree(issued.forecast.folder.parents[1], tmp_path / "out")
-    found = ForecastStore(tmp_path / "out").load(ORIGIN)
-    (found.folder / "shares.parquet").write_bytes(b"nothing")
+    stored = ForecastArchive(tmp_path / "out").load(ORIGIN)
+    (stored.folder / "shares.parquet").write_bytes(b"nothing")
     with pytest.raises(ForecastError, match="damaged, or was edited"):
-        forecast(predictor.settings, asked(predictor, tmp_path / "out"))
-    assert (found.folder / "shares.parquet").read_bytes() == b"nothing"
+        forecast(predictor.settings, request_for(predictor, tmp_path / "out"))
+    assert (stored.folder / "shares.parquet").read_bytes() == b"nothing"
 
 
 # --- what is in it --------------------------------------------------------------------------------
@@ -154,7 +154,9 @@ def test_an_analyst_who_counts_futures_finds_the_published_number(issued: Foreca
         assert sum(row["weight"] for row in futures) == pytest.approx(1)
         for row in rows_of(issued, "probabilities", stream):
             if (row["level"], row["target"]) == ("root", "occurs"):
-                counted = sum(each["weight"] for each in futures if row["code"] in each["roots"])
+                counted = sum(
+                    future["weight"] for future in futures if row["code"] in future["roots"]
+                )
                 assert counted == pytest.approx(row["futures"])
             else:
                 assert row["futures"] is None
@@ -205,13 +207,15 @@ def test_reconstructed_events_come_with_reports_up_to_the_origin(issued: Forecas
 
 
 def test_the_brief_is_told_from_the_files(issued: ForecastResult) -> None:
-    found = in_brief(issued.forecast)
-    assert [each.stream for each in found.streams] == list(issued.forecast.manifest.recipe.streams)
-    for stream in found.streams:
+    summary = summarise_forecast(issued.forecast)
+    assert [stream.stream for stream in summary.streams] == list(
+        issued.forecast.manifest.recipe.streams
+    )
+    for stream in summary.streams:
         assert len(stream.headlines) == 5
         assert stream.brief
         assert 1 <= stream.effective <= FUTURES
-    far = [abs(each.published - each.usual) for each in found.changes]
+    far = [abs(stream.published - stream.usual) for stream in summary.changes]
     assert far == sorted(far, reverse=True)
 
 
@@ -242,20 +246,20 @@ def test_a_partial_origin_is_refused_unless_it_is_allowed(
 
 
 def test_a_forecast_from_a_partial_origin_is_marked(predictor: Predictor, tmp_path: Path) -> None:
-    request = asked(
+    request = request_for(
         predictor, tmp_path, origin=day_at(GONE[1]), streams=predictor.streams[0], as_of=NOW
     )
     with pytest.raises(ForecastError, match="--allow-partial"):
         forecast(predictor.settings, request)
-    found = forecast(
+    result = forecast(
         predictor.settings,
-        asked(
+        request_for(
             predictor, tmp_path, origin=day_at(GONE[1]), streams=predictor.streams[0], as_of=NOW,
             allow_partial=True,
         ),
     )  # fmt: skip
-    assert found.forecast.manifest.recipe.partial
-    assert json.loads((found.forecast.folder / MANIFEST).read_text())["partial"] is True
+    assert result.forecast.manifest.recipe.partial
+    assert json.loads((result.forecast.folder / MANIFEST).read_text())["partial"] is True
 
 
 def test_a_horizon_is_fitted_when_first_asked_for(
@@ -263,19 +267,19 @@ def test_a_horizon_is_fitted_when_first_asked_for(
 ) -> None:
     steps: list[str] = []
     request = replace(
-        asked(predictor, tmp_path, horizon=3, streams=predictor.streams[0]), model=model
+        request_for(predictor, tmp_path, horizon=3, streams=predictor.streams[0]), model=model
     )
-    found = forecast(predictor.settings, request, on_step=steps.append)
+    result = forecast(predictor.settings, request, on_step=steps.append)
     assert sum("3 days ahead" in step for step in steps) == 3
-    assert found.forecast.manifest.target_day == found.forecast.manifest.recipe.origin + timedelta(
-        3
+    assert (
+        result.forecast.manifest.target_day == result.forecast.manifest.recipe.origin + timedelta(3)
     )
     tomorrow = forecast(predictor.settings, replace(request, horizon=1)).forecast
     columns = ["published", "stack"]
     for column in columns:
         later, sooner = (
-            each.table("probabilities").column(column).to_numpy()
-            for each in (found.forecast, tomorrow)
+            stored.table("probabilities").column(column).to_numpy()
+            for stored in (result.forecast, tomorrow)
         )
         assert later.shape == sooner.shape
         assert not np.array_equal(later, sooner, equal_nan=True)
@@ -286,7 +290,7 @@ def test_a_horizon_is_fitted_when_first_asked_for(
 
 def test_horizons_beyond_a_week_are_refused(predictor: Predictor, tmp_path: Path) -> None:
     with pytest.raises(ForecastError, match="not between 1 and 7"):
-        forecast(predictor.settings, asked(predictor, tmp_path, horizon=8))
+        forecast(predictor.settings, request_for(predictor, tmp_path, horizon=8))
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ def test_no_streams_are_refused(predictor: Predictor, text: str) -> None:
 
 
 def test_the_nearest_streams_are_offered_for_an_unknown_one(predictor: Predictor) -> None:
-    known = next(each for each in predictor.streams if country_of(each)[1])
+    known = next(stream for stream in predictor.streams if country_of(stream)[1])
     name, cameo = country_of(known)
     for wrong in (cameo, name):
         with pytest.raises(ForecastError, match=rf"does not know .*{known} \({name}\)"):
@@ -351,9 +355,9 @@ def test_what_is_published_does_not_depend_on_who_asks_first(
     assert "not been calibrated yet" in steps[0]
     first = {path.name: path.read_bytes() for path in model.glob("*.json")}
     show_calibrated(calibrate(Predictor(predictor.settings, model)), json=False)
-    said = capsys.readouterr().out
-    assert said.count("headline") == 3
-    assert "validation B" in said
+    output = capsys.readouterr().out
+    assert output.count("headline") == 3
+    assert "validation B" in output
     assert {path.name: path.read_bytes() for path in model.glob("*.json")} == first
 
 
@@ -374,8 +378,8 @@ def command(
         monkeypatch.setattr(sys, "argv", ["gdelphi", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
 
     return call
 
@@ -383,16 +387,18 @@ def command(
 def test_the_command_shows_a_few_streams_one_by_one(
     predictor: Predictor, command: Call, tmp_path: Path
 ) -> None:
-    words = ("forecast", "--model", predictor.folder, "--origin", ORIGIN, "--streams", predictor.streams[0],
-             "--futures", FUTURES, "--out", tmp_path)  # fmt: skip
-    code, said, _ = command(*words)
+    words = (
+        "forecast", "--model", predictor.folder, "--origin", ORIGIN, "--streams",
+        predictor.streams[0], "--futures", FUTURES, "--out", tmp_path,
+    )  # fmt: skip
+    code, output, _ = command(*words)
     assert code == 0
-    assert f"forecast of {day_at(78):%A} {day_at(78)} from {ORIGIN}" in said
+    assert f"forecast of {day_at(78):%A} {day_at(78)} from {ORIGIN}" in output
     for part in ("published", "stack", "usual", "to whom", "futures that count", "kept in"):
-        assert part in said
-    code, said, _ = command(*words)
+        assert part in output
+    code, output, _ = command(*words)
     assert code == 0
-    assert "was there:" in said
+    assert "was there:" in output
 
 
 def test_the_command_shows_the_largest_changes_of_many_streams(
@@ -401,21 +407,21 @@ def test_the_command_shows_the_largest_changes_of_many_streams(
     out = issued.forecast.folder.parents[1]
     words = ("forecast", "--model", predictor.folder, "--origin", ORIGIN, "--futures", FUTURES,
              "--out", out)  # fmt: skip
-    code, said, _ = command(*words)
+    code, output, _ = command(*words)
     assert code == 0
-    assert "furthest from what is usual" in said
-    code, said, _ = command(*words, "--json")
-    found = json.loads(said)
-    assert found["id"] == issued.forecast.manifest.id
-    assert found["made"] is False
-    assert found["streams"][0]["headlines"][0]["published"] <= 1
+    assert "furthest from what is usual" in output
+    code, output, _ = command(*words, "--json")
+    content = json.loads(output)
+    assert content["id"] == issued.forecast.manifest.id
+    assert content["made"] is False
+    assert content["streams"][0]["headlines"][0]["published"] <= 1
 
 
 def test_the_command_calibrates_and_tells(predictor: Predictor, command: Call, model: Path) -> None:
-    code, said, errors = command("calibrate", "--model", model, "--json")
+    code, output, errors = command("calibrate", "--model", model, "--json")
     assert code == 0
     assert "fitting who does what to whom" in errors
-    assert {row[0] for row in json.loads(said)["choices"]} == {"root", "base", "full"}
+    assert {row[0] for row in json.loads(output)["choices"]} == {"root", "base", "full"}
 
 
 @pytest.mark.parametrize(
@@ -431,10 +437,10 @@ def test_the_command_calibrates_and_tells(predictor: Predictor, command: Call, m
 def test_errors_are_one_line(
     predictor: Predictor, command: Call, words: tuple[str, ...], exit_code: int, part: str
 ) -> None:
-    code, said, errors = command("forecast", "--model", predictor.folder, "--as-of", NOW, *words)
+    code, output, errors = command("forecast", "--model", predictor.folder, "--as-of", NOW, *words)
     assert code == exit_code
     assert part in errors
-    assert said == ""
+    assert output == ""
 
 
 # --- in Python ------------------------------------------------------------------------------------
@@ -448,8 +454,8 @@ def test_three_lines_of_python_make_a_forecast(
             monkeypatch.setenv(name, value)
     loaded = gdelphi.load(predictor.folder, store=predictor.settings.store)
     assert loaded.streams == predictor.streams
-    found = loaded.forecast(predictor.streams[1], ORIGIN.isoformat())
-    assert (found.stream, found.target_day) == (predictor.streams[1], day_at(78))
+    prediction = loaded.forecast(predictor.streams[1], ORIGIN.isoformat())
+    assert (prediction.stream, prediction.target_day) == (predictor.streams[1], day_at(78))
     again = loaded.forecast(predictor.streams[1])
     assert again.origin == day_at(DAYS - 1)
     with pytest.raises(ForecastError, match="does not know the stream XX"):
@@ -469,5 +475,7 @@ def test_importing_gdelphi_stays_light() -> None:
     code = (
         "import sys, gdelphi; print([m for m in ('torch', 'numpy', 'duckdb') if m in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.strip() == "[]"

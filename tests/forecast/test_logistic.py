@@ -27,30 +27,30 @@ def nothing() -> LinearModel:
 def test_from_nothing_it_is_the_usual_ridge_regression(
     data: tuple[FloatArray, FloatArray], ridge: float
 ) -> None:
-    matrix, answer = data
-    found = regress_around(matrix, answer, nothing(), ridge=ridge)
+    matrix, outcome = data
+    model = regress_around(matrix, outcome, nothing(), ridge=ridge)
     mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
     usual = LogisticRegression(C=1 / ridge, max_iter=1000, tol=1e-10)
-    usual.fit((matrix - mean) / spread, answer)
+    usual.fit((matrix - mean) / spread, outcome)
     values = usual.coef_[0] / spread
-    np.testing.assert_allclose(found.values, values, atol=1e-5)
-    assert found.intercept == pytest.approx(usual.intercept_[0] - values @ mean, abs=1e-4)
+    np.testing.assert_allclose(model.values, values, atol=1e-5)
+    assert model.intercept == pytest.approx(usual.intercept_[0] - values @ mean, abs=1e-4)
 
 
 def test_a_strong_pull_leaves_the_start_but_for_the_intercept(
     data: tuple[FloatArray, FloatArray],
 ) -> None:
-    matrix, answer = data
+    matrix, outcome = data
     start = LinearModel(np.array([0.3, 0.1, 0.0, -0.2]), 5.0)
-    found = regress_around(matrix, answer, start, ridge=1e12)
-    np.testing.assert_allclose(found.values, start.values, atol=1e-6)
-    assert expit(found.logits(matrix)).mean() == pytest.approx(answer.mean(), abs=1e-6)
+    model = regress_around(matrix, outcome, start, ridge=1e12)
+    np.testing.assert_allclose(model.values, start.values, atol=1e-6)
+    assert expit(model.logits(matrix)).mean() == pytest.approx(outcome.mean(), abs=1e-6)
 
 
 def test_a_weak_pull_forgets_the_start(data: tuple[FloatArray, FloatArray]) -> None:
-    matrix, answer = data
-    near = regress_around(matrix, answer, nothing(), ridge=1e-6)
-    far = regress_around(matrix, answer, LinearModel(np.full(FEATURES, 4.0), -30.0), ridge=1e-6)
+    matrix, outcome = data
+    near = regress_around(matrix, outcome, nothing(), ridge=1e-6)
+    far = regress_around(matrix, outcome, LinearModel(np.full(FEATURES, 4.0), -30.0), ridge=1e-6)
     np.testing.assert_allclose(near.values, far.values, atol=1e-3)
 
 
@@ -58,23 +58,23 @@ def test_answers_that_are_all_the_same_leave_the_start(
     data: tuple[FloatArray, FloatArray],
 ) -> None:
     start = LinearModel(np.arange(4.0), 1.0)
-    found = regress_around(data[0], np.ones(len(data[0])), start, ridge=1.0)
-    assert found is start
+    model = regress_around(data[0], np.ones(len(data[0])), start, ridge=1.0)
+    assert model is start
 
 
 def test_features_that_say_the_same_share_what_there_is(
     data: tuple[FloatArray, FloatArray],
 ) -> None:
-    matrix, answer = data
+    matrix, outcome = data
     twice = np.column_stack([matrix, matrix[:, 0], np.ones(len(matrix))])
-    found = regress_around(twice, answer, LinearModel(np.zeros(6), 0.0), ridge=0.5)
-    assert found.values[0] == pytest.approx(found.values[4], abs=1e-6)
-    assert abs(found.values[5]) < 1e-12
+    model = regress_around(twice, outcome, LinearModel(np.zeros(6), 0.0), ridge=0.5)
+    assert model.values[0] == pytest.approx(model.values[4], abs=1e-6)
+    assert abs(model.values[5]) < 1e-12
 
 
 def test_data_that_can_be_told_apart_without_error_end_in_numbers() -> None:
     matrix = np.linspace(-1, 1, 50)[:, None]
-    found = regress_around(matrix, (matrix[:, 0] > 0).astype(float), LinearModel(np.zeros(1), 0.0),
+    model = regress_around(matrix, (matrix[:, 0] > 0).astype(float), LinearModel(np.zeros(1), 0.0),
                            ridge=1e-3)  # fmt: skip
-    assert np.isfinite(found.values).all()
-    assert found.values[0] > 5
+    assert np.isfinite(model.values).all()
+    assert model.values[0] > 5

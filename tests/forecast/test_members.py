@@ -10,7 +10,7 @@ from gdelphi.common.types import TARGETS, Forecaster
 from gdelphi.forecast.members import (
     LearnedDays,
     Reading,
-    members,
+    model_members,
 )
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.compare import leaks
@@ -30,7 +30,7 @@ def history(predictor: Predictor) -> Profiles:
 
 @pytest.fixture(scope="module")
 def readings(predictor: Predictor) -> list[Forecaster]:
-    return members(predictor.sampler, predictor.streams, "root")
+    return model_members(predictor.sampler, predictor.streams, "root")
 
 
 def in_order(history: Profiles, order: list[int]) -> Profiles:
@@ -48,9 +48,9 @@ def test_days_weighed_by_the_model_say_what_the_network_says(
     predictor: Predictor, history: Profiles, readings: list[Forecaster]
 ) -> None:
     own = predictor.sampler.at(ORIGIN).readings["profiles"]
-    for number, said in enumerate(readings[0].forecast(history, ORIGIN)):
+    for number, forecast in enumerate(readings[0].forecast(history, ORIGIN)):
         for place, target in enumerate(TARGETS):
-            np.testing.assert_allclose(said.probability(target), own[number, place], atol=1e-5)
+            np.testing.assert_allclose(forecast.probability(target), own[number, place], atol=1e-5)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -59,11 +59,11 @@ def test_readings_are_those_of_the_sampler(
 ) -> None:
     reading = readings[number]
     assert reading.name == ("profiles", "direct", "atoms")[number]
-    said = reading.forecast(history, ORIGIN)
-    assert [each.stream for each in said] == list(history.streams)
-    assert {each.forecaster for each in said} == {reading.name}
+    forecasts = reading.forecast(history, ORIGIN)
+    assert [forecast.stream for forecast in forecasts] == list(history.streams)
+    assert {forecast.forecaster for forecast in forecasts} == {reading.name}
     own = predictor.sampler.at(ORIGIN).readings[reading.name]
-    np.testing.assert_allclose([each.occurs for each in said], own[:, 0], atol=1e-5)
+    np.testing.assert_allclose([forecast.occurs for forecast in forecasts], own[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("order", [[2, 0, 3, 1], [1]])
@@ -71,18 +71,20 @@ def test_streams_may_come_in_any_order_or_alone(
     predictor: Predictor, history: Profiles, readings: list[Forecaster], order: list[int]
 ) -> None:
     other = in_order(history, order)
-    again = members(predictor.sampler, other.streams, "root")
+    again = model_members(predictor.sampler, other.streams, "root")
     for reading, moved in zip(readings[1:], again[1:], strict=True):
-        among = {each.stream: each for each in reading.forecast(history, ORIGIN)}
-        for said in moved.forecast(other, ORIGIN):
+        among = {forecast.stream: forecast for forecast in reading.forecast(history, ORIGIN)}
+        for forecast in moved.forecast(other, ORIGIN):
             for target in TARGETS:
                 np.testing.assert_array_equal(
-                    said.probability(target), among[said.stream].probability(target)
+                    forecast.probability(target), among[forecast.stream].probability(target)
                 )
-    kernel = {each.stream: each for each in readings[0].forecast(history, ORIGIN)}
-    for said in again[0].forecast(other, ORIGIN):
+    kernel = {forecast.stream: forecast for forecast in readings[0].forecast(history, ORIGIN)}
+    for forecast in again[0].forecast(other, ORIGIN):
         # Rates pooled over the streams that are there smooth it, so they are not the same bits.
-        np.testing.assert_allclose(said.share_mean, kernel[said.stream].share_mean, atol=1e-12)
+        np.testing.assert_allclose(
+            forecast.share_mean, kernel[forecast.stream].share_mean, atol=1e-12
+        )
 
 
 def test_no_reading_looks_ahead(history: Profiles, readings: list[Forecaster]) -> None:
@@ -91,10 +93,10 @@ def test_no_reading_looks_ahead(history: Profiles, readings: list[Forecaster]) -
 
 
 def test_finer_levels_have_the_learned_days_alone(predictor: Predictor) -> None:
-    found = members(predictor.sampler, predictor.streams, "full")
-    assert [each.name for each in found] == ["profiles"]
-    said = found[0].forecast(predictor.known_at("full", ORIGIN), ORIGIN)[0]
-    assert len(said.occurs) == len(predictor.known_at("full", ORIGIN).codes)
+    members = model_members(predictor.sampler, predictor.streams, "full")
+    assert [member.name for member in members] == ["profiles"]
+    forecast = members[0].forecast(predictor.known_at("full", ORIGIN), ORIGIN)[0]
+    assert len(forecast.occurs) == len(predictor.known_at("full", ORIGIN).codes)
 
 
 def test_the_other_readings_speak_of_roots_only(predictor: Predictor) -> None:
@@ -123,8 +125,8 @@ def test_a_stream_that_was_not_trained_with_is_named(
 def test_shares_of_atoms_are_those_of_the_futures(
     predictor: Predictor, history: Profiles, readings: list[Forecaster]
 ) -> None:
-    said = readings[2].forecast(history, ORIGIN)[1]
-    assert said.share_samples.shape == (20, 20)
+    forecast = readings[2].forecast(history, ORIGIN)[1]
+    assert forecast.share_samples.shape == (20, 20)
     np.testing.assert_allclose(
-        said.share_samples, predictor.sampler.at(ORIGIN).futures.shares[1], atol=1e-6
+        forecast.share_samples, predictor.sampler.at(ORIGIN).futures.shares[1], atol=1e-6
     )

@@ -18,9 +18,8 @@ from gdelphi.app.commands.forecast import show_forecast
 from gdelphi.app.promote import promote
 from gdelphi.common.errors import ForecastError, TrainingError
 from gdelphi.common.settings import Settings
-from gdelphi.forecast import archive as forecasts
-from gdelphi.forecast import naming as names
-from gdelphi.forecast.archive import model_fingerprint
+from gdelphi.forecast import naming
+from gdelphi.forecast.archive import NAMES_FILE, model_fingerprint
 from gdelphi.forecast.calibrate import calibrate, is_calibrated
 from gdelphi.forecast.explain import explain
 from gdelphi.forecast.forecast import (
@@ -30,22 +29,21 @@ from gdelphi.forecast.forecast import (
 )
 from gdelphi.forecast.naming import (
     NAMER_FOLDER,
-    NAMES_FILE,
     NAMINGS,
-    ChosenNames,
-    NameBook,
+    AtomNames,
     NameScore,
-    NearestNames,
+    NamingChoice,
+    NearestPhraseNamer,
     ObservedPhrases,
-    WrittenNames,
-    digest_of,
+    WrittenPhraseNamer,
     keep_names,
-    read_chosen,
+    namer_digest,
+    read_naming_choice,
 )
 from gdelphi.forecast.naming_choice import (
     choose_names,
     namer_to_try,
-    spread,
+    spread_days,
 )
 from gdelphi.forecast.origin import ForecastOrigin
 from gdelphi.forecast.prediction import (
@@ -85,11 +83,11 @@ def namer(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_here(_task(settings), tmp_path_factory.mktemp("names") / "namer").folder
 
 
-def chosen(by: Naming, namer: Path) -> ChosenNames:
+def chosen(by: Naming, namer: Path) -> NamingChoice:
     """A choice that nobody made."""
     score = NameScore((0.5, 0.3, 0.5), (0.5, 0.3, 0.5), 0.0, 0.0)
     scores = dict.fromkeys(NAMINGS, score)
-    return ChosenNames(by, digest_of(namer), "2021-01-01", "2021-01-02", 2, 8, scores)
+    return NamingChoice(by, namer_digest(namer), "2021-01-01", "2021-01-02", 2, 8, scores)
 
 
 def named(predictor: Predictor, folder: Path, by: Naming, namer: Path) -> Predictor:
@@ -122,7 +120,12 @@ def predicted(predictor: Predictor) -> list[Prediction]:
 
 def words_of(prediction: Prediction) -> list[Any]:
     futures = prediction.futures
-    return [futures.called, futures.calls.tolist(), futures.unreadable, prediction.brief]
+    return [
+        futures.shown_phrases,
+        futures.shown_index.tolist(),
+        futures.unreadable,
+        prediction.brief,
+    ]
 
 
 # --- the namings ----------------------------------------------------------------------------------
@@ -132,8 +135,8 @@ def test_without_a_choice_atoms_are_called_by_their_origin(predictor: Predictor)
     assert not (predictor.folder / NAMES_FILE).exists()
     for prediction in predictor.predict(ORIGIN):
         futures = prediction.futures
-        assert futures.naming == "origin" and futures.called is futures.phrases
-        assert futures.calls is futures.named and not futures.renamed.any()
+        assert futures.naming == "origin" and futures.shown_phrases is futures.drawn_phrases
+        assert futures.shown_index is futures.drawn_index and not futures.renamed.any()
         assert all(atom.phrase == atom.drawn for atom in prediction.brief)
 
 
@@ -143,16 +146,16 @@ def test_an_observed_phrase_is_nearest_to_itself(
     pack = predictor.pack
     slots = ObservedPhrases(pack).until(0, 60)
     points = pack.points(slots, predictor.space)
-    own = [Phrase(*each) for each in zip(*pack.phrases_of(slots), strict=True)]
+    own = [Phrase(*codes) for codes in zip(*pack.phrases_of(slots), strict=True)]
     weights = np.full(len(own), 0.1)
     for at_once in (8192, 7):
-        monkeypatch.setattr(names, "AT_ONCE", at_once)
-        found = NearestNames(pack, predictor.space, slots).name(points, weights)
-        assert sum(new == old for new, old in zip(found, own, strict=True)) > 0.9 * len(own)
-        places = [own.index(each) for each in found if each is not None]
+        monkeypatch.setattr(naming, "AT_ONCE", at_once)
+        names = NearestPhraseNamer(pack, predictor.space, slots).name(points, weights)
+        assert sum(new == old for new, old in zip(names, own, strict=True)) > 0.9 * len(own)
+        places = [own.index(codes) for codes in names if codes is not None]
         # A few actors lie at one point: the hashing encoder knows few words.
         np.testing.assert_allclose((points * points[places]).sum(axis=1), 1, atol=1e-5)
-    assert NearestNames(pack, predictor.space, slots[:0]).name(points[:2], weights[:2]) == [
+    assert NearestPhraseNamer(pack, predictor.space, slots[:0]).name(points[:2], weights[:2]) == [
         None,
         None,
     ]
@@ -176,8 +179,8 @@ def test_the_nearest_phrase_is_one_of_the_past(nearest: Predictor) -> None:
         assert futures.naming == "nearest"
         assert not (futures.renamed & ~futures.heavy).any(), "light atoms keep their phrase"
         slots = ObservedPhrases(nearest.pack).until(place, nearest.sampler.position(ORIGIN))
-        past = {Phrase(*each) for each in zip(*nearest.pack.phrases_of(slots), strict=True)}
-        assert {futures.called[call] for call in futures.calls[futures.heavy]} <= past
+        past = {Phrase(*codes) for codes in zip(*nearest.pack.phrases_of(slots), strict=True)}
+        assert {futures.shown_phrases[call] for call in futures.shown_index[futures.heavy]} <= past
         assert {atom.phrase for atom in prediction.brief} <= past
 
 
@@ -206,14 +209,14 @@ def test_what_a_namer_cannot_say_keeps_its_phrase_and_is_counted(
 ) -> None:
     task = _task(settings)
     torch.manual_seed(0)
-    mute = WrittenNames(Namer(task.model(), task.vocabulary))  # type: ignore[arg-type]
-    futures = replace(predictor.predict(ORIGIN)[0].futures, names=mute)
+    mute = WrittenPhraseNamer(Namer(task.model(), task.vocabulary))  # type: ignore[arg-type]
+    futures = replace(predictor.predict(ORIGIN)[0].futures, namer=mute)
     heavy = futures.heavy
-    found = mute.name(futures.points[heavy], futures.weights[heavy].astype(np.float64))
-    assert futures.unreadable == found.count(None) > 0
-    drawn = [futures.phrases[place] for place in futures.named[heavy]]
-    called = [futures.called[place] for place in futures.calls[heavy]]
-    for new, own, shown in zip(found, drawn, called, strict=True):
+    names = mute.name(futures.points[heavy], futures.weights[heavy].astype(np.float64))
+    assert futures.unreadable == names.count(None) > 0
+    drawn = [futures.drawn_phrases[place] for place in futures.drawn_index[heavy]]
+    called = [futures.shown_phrases[place] for place in futures.shown_index[heavy]]
+    for new, own, shown in zip(names, drawn, called, strict=True):
         assert shown == (new or own)
 
 
@@ -226,11 +229,11 @@ def test_a_namer_calls_atoms_where_they_lie(
     given = Predictor(predictor.settings, predictor.folder, number=FUTURES, namer=namer)
     assert words_of(given.predict(ORIGIN, [given.streams[1]])[0]) == words_of(prediction)
     heavy = futures.heavy
-    found = Namer.load(namer, predictor.space).name(
+    names = Namer.load(namer, predictor.space).name(
         futures.points[heavy], futures.weights[heavy].astype(np.float64)
     )
-    new = [each[:3] for each in found if each is not None]
-    assert new and set(new) <= set(futures.called)
+    new = [name[:3] for name in names if name is not None]
+    assert new and set(new) <= set(futures.shown_phrases)
 
 
 # --- the choice -----------------------------------------------------------------------------------
@@ -241,30 +244,30 @@ def test_the_naming_whose_words_came_true_most_is_kept(
 ) -> None:
     own = Predictor(predictor.settings, model, number=FUTURES)
     steps: list[str] = []
-    found = choose_names(own, steps.append, namer=namer, days=2)
-    assert found is not None and found == read_chosen(model)
-    assert set(found.scores) == set(NAMINGS)
-    best = max(score.mean for score in found.scores.values())
-    assert found.scores[found.by].mean == best
-    assert 0 < found.scores["origin"].mean < 1 and found.scores["origin"].renamed == 0
-    assert found.scores["nearest"].unreadable == 0 < found.scores["nearest"].renamed
-    assert found.days == 2 and 2 <= found.texts <= 2 * len(predictor.streams)
+    choice = choose_names(own, steps.append, namer=namer, days=2)
+    assert choice is not None and choice == read_naming_choice(model)
+    assert set(choice.scores) == set(NAMINGS)
+    best = max(score.mean for score in choice.scores.values())
+    assert choice.scores[choice.by].mean == best
+    assert 0 < choice.scores["origin"].mean < 1 and choice.scores["origin"].renamed == 0
+    assert choice.scores["nearest"].unreadable == 0 < choice.scores["nearest"].renamed
+    assert choice.days == 2 and 2 <= choice.texts <= 2 * len(predictor.streams)
     tuning = [day.isoformat() for day in own.target_days("validation_b")]
-    assert tuning[0] <= found.since <= found.until <= tuning[-1], "test days choose nothing"
+    assert tuning[0] <= choice.since <= choice.until <= tuning[-1], "test days choose nothing"
     assert steps[-1] == "comparing names of futures, day 2 of 2"
-    assert (model / NAMER_FOLDER).exists() == (found.by == "namer")
-    assert own.predict(ORIGIN)[0].futures.naming == found.by
-    assert own.names.by == found.by and is_calibrated(own)
+    assert (model / NAMER_FOLDER).exists() == (choice.by == "namer")
+    assert own.predict(ORIGIN)[0].futures.naming == choice.by
+    assert own.names.by == choice.by and is_calibrated(own)
 
 
 def test_calibrating_tells_of_names(
     predictor: Predictor, model: Path, namer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = calibrate(Predictor(predictor.settings, model, number=4), namer=namer)
-    assert result.names == read_chosen(model)
+    assert result.names == read_naming_choice(model)
     show_calibrated(result, json=True)
-    said = json.loads(capsys.readouterr().out)["names"]
-    assert set(said["scores"]) == set(NAMINGS) and len(said["scores"]["namer"]["brief"]) == 3
+    content = json.loads(capsys.readouterr().out)["names"]
+    assert set(content["scores"]) == set(NAMINGS) and len(content["scores"]["namer"]["brief"]) == 3
     show_calibrated(result, json=False)
     assert "names by" in capsys.readouterr().out
 
@@ -277,13 +280,13 @@ def test_without_a_namer_that_fits_nothing_is_chosen(
     assert namer_to_try(own, None) is None
     other = Path(shutil.copytree(namer, tmp_path / "models" / "text-namer"))
     assert namer_to_try(own, None) == other
-    said = json.loads((other / "training.json").read_text())
-    said["origin"]["space"] = "another"
-    (other / "training.json").write_text(json.dumps(said))
+    record = json.loads((other / "training.json").read_text())
+    record["origin"]["space"] = "another"
+    (other / "training.json").write_text(json.dumps(record))
     assert namer_to_try(own, None) is None
     with pytest.raises(TrainingError, match="names points of the space another"):
         namer_to_try(own, other)
-    with pytest.raises(TrainingError, match="no model of words"):
+    with pytest.raises(TrainingError, match="no text model"):
         namer_to_try(own, tmp_path / "nowhere")
     (model / NAMES_FILE).write_text("stale")
     assert choose_names(own, print) is None
@@ -297,27 +300,29 @@ def test_a_model_chooses_again_with_its_own_namer(
     here = changed(predictor.settings, "flows", models=tmp_path / "models")
     assert namer_to_try(Predictor(here, model, number=4), None) == model.resolve() / NAMER_FOLDER
     keep_names(model, chosen("namer", namer), model / NAMER_FOLDER)
-    assert digest_of(model / NAMER_FOLDER) == digest_of(namer)
+    assert namer_digest(model / NAMER_FOLDER) == namer_digest(namer)
     keep_names(model, chosen("nearest", namer), namer)
     assert not (model / NAMER_FOLDER).exists()
 
 
 def test_days_are_spread_evenly() -> None:
     days = [day_at(number) for number in range(10)]
-    assert spread(days, 4) == [days[0], days[3], days[6], days[9]]
-    assert spread(days, 20) == days
+    assert spread_days(days, 4) == [days[0], days[3], days[6], days[9]]
+    assert spread_days(days, 20) == days
 
 
 # --- forecasts ------------------------------------------------------------------------------------
 
 
-def asked(model: Path, out: Path) -> ForecastRequest:
+def request_for(model: Path, out: Path) -> ForecastRequest:
     return ForecastRequest(model=model, origin=ORIGIN, streams="top2", futures=FUTURES, out=out)
 
 
 @pytest.fixture(scope="module")
 def issued(nearest: Predictor, tmp_path_factory: pytest.TempPathFactory) -> ForecastResult:
-    return forecast(nearest.settings, asked(nearest.folder, tmp_path_factory.mktemp("issued")))
+    return forecast(
+        nearest.settings, request_for(nearest.folder, tmp_path_factory.mktemp("issued"))
+    )
 
 
 def test_a_forecast_needs_nothing_but_the_models_folder(
@@ -327,10 +332,10 @@ def test_a_forecast_needs_nothing_but_the_models_folder(
     plain = model_fingerprint(model)
     keep_names(model, chosen("namer", source), source)
     assert model_fingerprint(model) != plain, "names are part of what a forecast is made from"
-    before = forecast(predictor.settings, asked(model, tmp_path / "one")).forecast
+    before = forecast(predictor.settings, request_for(model, tmp_path / "one")).forecast
     shutil.rmtree(source)
     moved = Path(shutil.copytree(model, tmp_path / "moved"))
-    again = forecast(predictor.settings, asked(moved, tmp_path / "two")).forecast
+    again = forecast(predictor.settings, request_for(moved, tmp_path / "two")).forecast
     assert before.manifest.named == again.manifest.named
     assert before.manifest.named is not None and before.manifest.named.by == "namer"
     assert before.manifest.id == again.manifest.id
@@ -341,21 +346,23 @@ def test_a_forecast_needs_nothing_but_the_models_folder(
 def test_tables_give_the_name_and_where_it_was_drawn_from(
     nearest: Predictor, issued: ForecastResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = issued.forecast.manifest.named
-    assert told is not None and told.by == "nearest" and 0 < told.renamed <= told.atoms
-    prediction = {each.stream: each for each in predicted(nearest)}
+    info = issued.forecast.manifest.named
+    assert info is not None and info.by == "nearest" and 0 < info.renamed <= info.atoms
+    prediction = {one.stream: one for one in predicted(nearest)}
     renamed = 0
     for row in issued.forecast.table("futures").to_pylist():
         futures = prediction[row["stream"]].futures
         there = futures.weights[row["future"]] > 0
         own = zip(row["drawn_actor1"], row["drawn_code"], row["drawn_actor2"], strict=True)
-        drawn = [futures.phrases[place] for place in futures.named[row["future"]][there]]
+        drawn = [
+            futures.drawn_phrases[place] for place in futures.drawn_index[row["future"]][there]
+        ]
         assert list(own) == drawn
         called = list(zip(row["actor1"], row["code"], row["actor2"], strict=True))
-        calls = futures.calls[row["future"]][there]
-        assert called == [futures.called[place] for place in calls]
+        calls = futures.shown_index[row["future"]][there]
+        assert called == [futures.shown_phrases[place] for place in calls]
         renamed += sum(one != other for one, other in zip(called, drawn, strict=True))
-    assert renamed == told.renamed
+    assert renamed == info.renamed
     for row in issued.forecast.table("brief").to_pylist():
         atom = prediction[row["stream"]].brief[row["rank"] - 1]
         assert (row["drawn_actor1"], row["drawn_code"], row["drawn_actor2"]) == atom.drawn
@@ -373,15 +380,15 @@ def test_an_explanation_gives_both(
     futures = prediction.futures
     having = futures.happens[futures.renamed.any(axis=1)].any(axis=0)
     code = prediction.levels.root.codes[int(np.flatnonzero(having)[0])]
-    found = explain(written, stream, code, ForecastOrigin(ORIGIN, partial=False))
-    called = {sentence(*each, stream) for each in futures.called}
-    own = {sentence(*each, stream) for each in futures.phrases}
-    other = [atom for atom in found.atoms if atom.drawn]
+    explanation = explain(written, stream, code, ForecastOrigin(ORIGIN, partial=False))
+    called = {sentence(*phrase, stream) for phrase in futures.shown_phrases}
+    own = {sentence(*phrase, stream) for phrase in futures.drawn_phrases}
+    other = [atom for atom in explanation.atoms if atom.drawn]
     assert other, "no atom is called otherwise"
-    for atom in found.atoms:
+    for atom in explanation.atoms:
         assert atom.phrase in called and set(atom.drawn) <= own
         assert atom.drawn != (atom.phrase,) and (atom.drawn or atom.phrase in own)
-    show_explanation(found, json=False)
+    show_explanation(explanation, json=False)
     assert f"drawn from: {other[0].drawn[0]}" in " ".join(capsys.readouterr().out.split())
 
 
@@ -395,7 +402,7 @@ def test_a_report_shows_names_and_says_how_they_came_about(
     written = make_report(nearest.settings, request)
     assert written.report.naming is not None
     assert "nearest to where the model has moved it" in written.report.naming
-    prediction = {each.stream: each for each in predicted(nearest)}
+    prediction = {one.stream: one for one in predicted(nearest)}
     for country in written.report.countries:
         for phrase, atom in zip(country.brief, prediction[country.stream].brief, strict=True):
             assert phrase.words == sentence(*atom.phrase, country.stream)
@@ -414,8 +421,8 @@ def test_a_model_in_use_has_its_namer(written: Predictor, tmp_path: Path) -> Non
     used = here.flows.models / decided.current
     assert model_fingerprint(used) == decided.current == model_fingerprint(written.folder)
     assert not (used / NAMER_FOLDER / "state").exists()
-    found = Predictor(here, used, number=FUTURES).predict(ORIGIN)
-    assert list(map(words_of, found)) == list(map(words_of, predicted(written)))
+    predictions = Predictor(here, used, number=FUTURES).predict(ORIGIN)
+    assert list(map(words_of, predictions)) == list(map(words_of, predicted(written)))
 
 
 # --- what is damaged ------------------------------------------------------------------------------
@@ -435,10 +442,6 @@ def test_a_changed_namer_is_refused(predictor: Predictor, namer: Path, tmp_path:
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 9}', '{"format": 1, "by": "poet"}'])
 def test_a_damaged_choice_is_named(predictor: Predictor, model: Path, text: str) -> None:
     (model / NAMES_FILE).write_text(text)
-    book = NameBook(model, predictor.pack, predictor.space)
+    names = AtomNames(model, predictor.pack, predictor.space)
     with pytest.raises(ForecastError, match=r"names\.json cannot be read.*gdelphi calibrate"):
-        book.at(0, 60)
-
-
-def test_both_places_have_the_same_name_of_the_file() -> None:
-    assert forecasts.NAMES_FILE == NAMES_FILE
+        names.at(0, 60)

@@ -25,22 +25,22 @@ def predictions(predictor: Predictor) -> list[Prediction]:
 
 
 def test_there_is_a_prediction_for_each_stream_that_is_asked_for(predictor: Predictor) -> None:
-    asked = [predictor.streams[2], predictor.streams[0]]
-    found = predictor.predict(ORIGIN, asked)
-    assert [each.stream for each in found] == asked
-    assert all(each.target_day == day_at(78) for each in found)
+    streams = [predictor.streams[2], predictor.streams[0]]
+    predictions = predictor.predict(ORIGIN, streams)
+    assert [prediction.stream for prediction in predictions] == streams
+    assert all(prediction.target_day == day_at(78) for prediction in predictions)
 
 
 def test_published_probabilities_are_the_weights_of_the_futures_where_they_are_met(
     predictions: list[Prediction],
 ) -> None:
     for prediction in predictions:
-        tilted = prediction.futures.tilted
-        counted = tilted.weights @ prediction.futures.happens
-        np.testing.assert_allclose(counted, tilted.found, atol=1e-12)
+        reweighted = prediction.futures.reweighted
+        counted = reweighted.weights @ prediction.futures.happens
+        np.testing.assert_allclose(counted, reweighted.probabilities, atol=1e-12)
         published = prediction.levels.root.occurs
-        assert tilted.met.any()
-        assert np.abs(counted - published)[tilted.met].max() <= TOLERANCE
+        assert reweighted.met.any()
+        assert np.abs(counted - published)[reweighted.met].max() <= TOLERANCE
 
 
 @pytest.mark.parametrize(("level", "above"), [("base", "root"), ("full", "base")])
@@ -61,16 +61,16 @@ def same(one: Prediction, other: Prediction) -> None:
         for target in TARGETS:
             np.testing.assert_array_equal(left.probability(target), right.probability(target))
         np.testing.assert_array_equal(left.share_samples, right.share_samples)
-        for name, said in one.members[level].items():
-            np.testing.assert_array_equal(said.occurs, other.members[level][name].occurs)
-    for name in ("points", "weights", "gates", "spare", "named", "happens"):
+        for name, forecast in one.members[level].items():
+            np.testing.assert_array_equal(forecast.occurs, other.members[level][name].occurs)
+    for name in ("points", "weights", "gates", "spare", "drawn_index", "happens"):
         np.testing.assert_array_equal(getattr(one.futures, name), getattr(other.futures, name))
-    np.testing.assert_array_equal(one.futures.tilted.weights, other.futures.tilted.weights)
+    np.testing.assert_array_equal(one.futures.reweighted.weights, other.futures.reweighted.weights)
     assert one.futures.days == other.futures.days
     assert one.brief == other.brief
 
 
-def test_a_desk_opened_again_says_the_same(
+def test_a_predictor_opened_again_predicts_the_same(
     predictor: Predictor, predictions: list[Prediction]
 ) -> None:
     again = Predictor(predictor.settings, predictor.folder, number=predictor.sampler.number)
@@ -89,9 +89,9 @@ def test_another_seed_draws_other_futures_from_the_same_probabilities(
     predictor: Predictor, predictions: list[Prediction]
 ) -> None:
     other = Predictor(predictor.settings, predictor.folder, number=predictor.sampler.number, seed=1)
-    found = other.predict(ORIGIN)[0]
-    assert found.futures.days != predictions[0].futures.days
-    mine, others = predictions[0].members["root"], found.members["root"]
+    prediction = other.predict(ORIGIN)[0]
+    assert prediction.futures.days != predictions[0].futures.days
+    mine, others = predictions[0].members["root"], prediction.members["root"]
     np.testing.assert_array_equal(mine["profiles"].occurs, others["profiles"].occurs)
 
 
@@ -101,10 +101,10 @@ def test_what_the_combination_adds_up_to_is_what_it_says(
     for level in LEVELS:
         publisher = predictor.publisher(level)
         for target in TARGETS:
-            said = publisher.combined.coefficients()[target]
+            coefficients = publisher.combined.coefficients()[target]
             for prediction in predictions:
                 contributions = prediction.contributions[level]["combined"][target]
-                added = contributions.sum(axis=1) + said["intercept"]
+                added = contributions.sum(axis=1) + coefficients["intercept"]
                 history = predictor.known_at(level, ORIGIN)
                 row = predictor.streams.index(prediction.stream)
                 combined = publisher.combined.forecast(history, ORIGIN)[row].probability(target)

@@ -14,9 +14,9 @@ from gdelphi.forecast.argument_recency import (
     HALF_LIVES,
     LAST_SEEN,
     RecencyIndex,
-    components,
-    frequencies,
-    sweep,
+    component_names,
+    frequency_component,
+    outcomes_by_day,
 )
 from gdelphi.forecast.arguments import (
     KINDS,
@@ -24,25 +24,27 @@ from gdelphi.forecast.arguments import (
 )
 from gdelphi.forecast.mixture import (
     EDGES,
+    fit_mixture,
     fit_shares,
-    maximise,
 )
-from gdelphi.forecast.precedents import Likely, evidence_for
-from gdelphi.forecast.reconstruct import Reconstructor, fit
+from gdelphi.forecast.precedents import Likely, find_precedents
+from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
 from gdelphi.store.connection import Store
 from helpers.argument_histories import STREAMS, at, history_of, random_history
 from helpers.arguments import BLANK, PRAISE, row, store_of
 
 
-def said_by(memory: RecencyIndex, component: str, stream: str, code: str) -> dict[str, float]:
+def component_probabilities(
+    index: RecencyIndex, component: str, stream: str, code: str
+) -> dict[str, float]:
     """A component's distribution in a cell."""
-    names = components(memory.level)
-    cells = memory.cells(STREAMS.index(stream))[[memory.code(code)]]
-    mixed = memory.mixed(cells, np.eye(len(names))[[names.index(component)]])
+    names = component_names(index.level)
+    cells = index.cells(STREAMS.index(stream))[[index.code(code)]]
+    mixed = index.mixture(cells, np.eye(len(names))[[names.index(component)]])
     return {
         value: mixed.probability(0, place)
-        for value, place in memory.place.items()
-        if memory.seen[place]
+        for value, place in index.place.items()
+        if index.seen[place]
     }
 
 
@@ -50,42 +52,48 @@ def said_by(memory: RecencyIndex, component: str, stream: str, code: str) -> dic
 
 
 def test_a_kernel_halves_weights_with_every_half_life() -> None:
-    told = [("KE", 0, "145", "A", 2.0), ("KE", 7, "145", "B", 1.0), ("KE", 14, "145", "C", 1.0)]
-    memory = RecencyIndex(history_of(told, 20), "actor1", "root")
-    memory.advance(14)
-    assert said_by(memory, "root 7", "KE", "14") == pytest.approx(
+    rows = [("KE", 0, "145", "A", 2.0), ("KE", 7, "145", "B", 1.0), ("KE", 14, "145", "C", 1.0)]
+    index = RecencyIndex(history_of(rows, 20), "actor1", "root")
+    index.advance(14)
+    assert component_probabilities(index, "root 7", "KE", "14") == pytest.approx(
         {"A": 0.5 / 2, "B": 0.5 / 2, "C": 1 / 2}
     )
-    assert said_by(memory, "root always", "KE", "14") == pytest.approx(
+    assert component_probabilities(index, "root always", "KE", "14") == pytest.approx(
         {"A": 0.5, "B": 0.25, "C": 0.25}
     )
-    assert said_by(memory, LAST_SEEN, "KE", "14") == pytest.approx({"A": 0, "B": 0, "C": 1})
+    assert component_probabilities(index, LAST_SEEN, "KE", "14") == pytest.approx(
+        {"A": 0, "B": 0, "C": 1}
+    )
 
 
 def test_an_event_without_a_past_takes_that_of_the_next_wider_scope() -> None:
-    told = [("KE", 0, "141", "A", 1.0), ("KE", 1, "051", "B", 3.0), ("UP", 1, "051", "C", 1.0)]
-    memory = RecencyIndex(history_of(told, 5), "actor1", "base")
-    memory.advance(3)
-    assert said_by(memory, "base always", "KE", "145")["A"] == 1  # its root's past
-    assert said_by(memory, "base always", "KE", "190") == pytest.approx(
+    rows = [("KE", 0, "141", "A", 1.0), ("KE", 1, "051", "B", 3.0), ("UP", 1, "051", "C", 1.0)]
+    index = RecencyIndex(history_of(rows, 5), "actor1", "base")
+    index.advance(3)
+    assert component_probabilities(index, "base always", "KE", "145")["A"] == 1  # its root's past
+    assert component_probabilities(index, "base always", "KE", "190") == pytest.approx(
         {"A": 0.25, "B": 0.75, "C": 0}
     )
-    assert said_by(memory, LAST_SEEN, "KE", "145")["A"] == 1
-    assert said_by(memory, LAST_SEEN, "KE", "190")["B"] == 1  # the stream's last day
+    assert component_probabilities(index, LAST_SEEN, "KE", "145")["A"] == 1
+    assert component_probabilities(index, LAST_SEEN, "KE", "190")["B"] == 1  # the stream's last day
 
 
 def test_a_stream_without_a_past_takes_anyone_and_a_world_without_one_nobody() -> None:
-    told = [("KE", 0, "141", "A", 1.0), ("KE", 1, "051", "B", 3.0)]
-    memory = RecencyIndex(history_of(told, 5), "actor1", "full")
-    memory.advance(1)
-    for name in components("full")[:-1]:
-        assert said_by(memory, name, "UP", "190") == pytest.approx({"A": 0.5, "B": 0.5})
-    assert sum(said_by(memory, "somebody else", "UP", "190").values()) == 0
+    rows = [("KE", 0, "141", "A", 1.0), ("KE", 1, "051", "B", 3.0)]
+    index = RecencyIndex(history_of(rows, 5), "actor1", "full")
+    index.advance(1)
+    for name in component_names("full")[:-1]:
+        assert component_probabilities(index, name, "UP", "190") == pytest.approx(
+            {"A": 0.5, "B": 0.5}
+        )
+    assert sum(component_probabilities(index, "somebody else", "UP", "190").values()) == 0
     nothing = RecencyIndex(history_of([("KE", 4, "141", "A", 1.0)], 5), "actor1", "root")
     nothing.advance(2)
-    assert said_by(nothing, "root 7", "KE", "14") == {}
+    assert component_probabilities(nothing, "root 7", "KE", "14") == {}
     assert (
-        nothing.mixed(nothing.cells(0), np.ones((20, len(components("root")))) / 13).top(5)[0].size
+        nothing.mixture(nothing.cells(0), np.ones((20, len(component_names("root")))) / 13)
+        .top(5)[0]
+        .size
         == 0
     )
 
@@ -97,66 +105,70 @@ def test_day_by_day_and_all_at_once_give_the_same(level: Level) -> None:
     once.advance(30)
     for day in range(31):
         daily.advance(day)
-    for name in components(level):
+    for name in component_names(level):
         for code in (once.codes[once.code("14" if level == "root" else "141")],):
-            assert said_by(once, name, "KE", code) == pytest.approx(
-                said_by(daily, name, "KE", code)
+            assert component_probabilities(once, name, "KE", code) == pytest.approx(
+                component_probabilities(daily, name, "KE", code)
             )
 
 
 @pytest.mark.parametrize("level", ["root", "base", "full"])
 def test_what_is_scored_is_what_is_said_and_sums_to_one(level: Level) -> None:
-    history, names = random_history(1), components(level)
-    memory = RecencyIndex(history, "actor2", level)
+    history, names = random_history(1), component_names(level)
+    index = RecencyIndex(history, "actor2", level)
     shares = np.random.default_rng(2).dirichlet(np.ones(len(names)))
     compared = 0
-    for _, came in sweep(memory, history.days):
-        cells = np.unique(came.cell)
-        mixed = memory.mixed(cells, np.tile(shares, (len(cells), 1)))
-        seen = int(memory.seen.sum())
+    for _, outcome in outcomes_by_day(index, history.days):
+        cells = np.unique(outcome.cell)
+        mixed = index.mixture(cells, np.tile(shares, (len(cells), 1)))
+        seen = int(index.seen.sum())
         # All that has been seen, and somebody else; nobody at all is known before the first row.
         total = mixed.named.sum(axis=1) + seen * mixed.anyone + shares[-1]
         assert total == pytest.approx(1 if seen else shares[-1])
-        for cell, value, said in zip(came.cell, came.value, came.components @ shares, strict=True):
-            if memory.seen[value]:
+        for cell, value, probability in zip(
+            outcome.cell, outcome.value, outcome.components @ shares, strict=True
+        ):
+            if index.seen[value]:
                 number = int(np.searchsorted(cells, cell))
-                assert mixed.probability(number, int(value)) == pytest.approx(said)
+                assert mixed.probability(number, int(value)) == pytest.approx(probability)
                 compared += 1
             else:
-                assert said == pytest.approx(shares[-1])
+                assert probability == pytest.approx(shares[-1])
     assert compared > 30
 
 
 def test_a_cell_of_decades_ago_leaves_no_broken_numbers() -> None:
-    told = [("KE", 0, "141", value, 1.0) for value in "ABC"] + [("KE", 1, "051", "D", 1.0)]
-    memory = RecencyIndex(history_of(told, 3), "actor1", "root")
+    rows = [("KE", 0, "141", value, 1.0) for value in "ABC"] + [("KE", 1, "051", "D", 1.0)]
+    index = RecencyIndex(history_of(rows, 3), "actor1", "root")
     for origin in (2, 3000, 7000, 7500, 9000):
-        memory.advance(origin)
-        assert sum(said_by(memory, "root 7", "KE", "14").values()) == pytest.approx(1)
-    assert said_by(memory, "root 30", "KE", "14") == pytest.approx(
+        index.advance(origin)
+        assert sum(component_probabilities(index, "root 7", "KE", "14").values()) == pytest.approx(
+            1
+        )
+    assert component_probabilities(index, "root 30", "KE", "14") == pytest.approx(
         {"A": 1 / 3, "B": 1 / 3, "C": 1 / 3, "D": 0}
     )
 
 
 def test_the_likeliest_come_first_and_ties_go_by_value() -> None:
-    told = [
+    rows = [
         ("KE", 0, "141", value, weight) for value, weight in zip("DCBA", (1, 2, 2, 2), strict=True)
     ]
-    memory = RecencyIndex(history_of(told, 3), "actor1", "root")
-    memory.advance(0)
-    names = components("root")
-    mixed = memory.mixed(memory.cells(0)[[13]], np.eye(len(names))[[names.index("root always")]])
+    index = RecencyIndex(history_of(rows, 3), "actor1", "root")
+    index.advance(0)
+    names = component_names("root")
+    mixed = index.mixture(index.cells(0)[[13]], np.eye(len(names))[[names.index("root always")]])
     assert mixed.top(2)[0].tolist() == [0, 1]
     assert mixed.top(9)[0].tolist() == [0, 1, 2, 3]
 
 
-def test_a_memory_does_not_go_back() -> None:
-    memory = RecencyIndex(random_history(), "actor1", "root")
-    memory.advance(5)
-    with pytest.raises(ArgumentsError, match="cannot forget"):
-        memory.advance(4)
+def test_an_index_does_not_go_back() -> None:
+    index = RecencyIndex(random_history(), "actor1", "root")
+    index.advance(5)
+    with pytest.raises(ArgumentsError, match="cannot go back"):
+        index.advance(4)
     with pytest.raises(ArgumentsError, match="no standard event '145' at level root"):
-        memory.code("145")
+        index.code("145")
 
 
 # --- fitting --------------------------------------------------------------------------------------
@@ -172,22 +184,22 @@ def drawn(shares: FloatArray, number: int = 4000) -> FloatArray:
 
 def test_no_step_of_the_fit_makes_it_worse_and_it_finds_the_shares() -> None:
     truth = np.array([0.6, 0.3, 0.1])
-    found = maximise(drawn(truth), np.ones(4000), np.full(3, 1 / 3), iterations=2000)
-    assert found.converged
-    assert np.diff(found.objective).min() >= -1e-9
-    assert found.shares == pytest.approx(truth, abs=0.06)
-    short = maximise(drawn(truth), np.ones(4000), np.full(3, 1 / 3), iterations=2)
+    fit = fit_mixture(drawn(truth), np.ones(4000), np.full(3, 1 / 3), iterations=2000)
+    assert fit.converged
+    assert np.diff(fit.objective).min() >= -1e-9
+    assert fit.shares == pytest.approx(truth, abs=0.06)
+    short = fit_mixture(drawn(truth), np.ones(4000), np.full(3, 1 / 3), iterations=2)
     assert not short.converged
-    blind = maximise(np.zeros((3, 2)), np.ones(3), np.ones(2))  # what nobody foresaw
+    blind = fit_mixture(np.zeros((3, 2)), np.ones(3), np.ones(2))  # what nobody foresaw
     assert blind.shares == pytest.approx([0.5, 0.5])
 
 
 def test_components_that_are_not_allowed_get_nothing_and_others_never_die_out() -> None:
     history = random_history()
-    memory = RecencyIndex(history, "actor1", "root")
-    outcomes = [came for _, came in sweep(memory, history.days[10:])]
-    names = components("root")
-    table = fit_shares(outcomes, names, [frequencies("root"), "anyone"])
+    index = RecencyIndex(history, "actor1", "root")
+    outcomes = [outcome for _, outcome in outcomes_by_day(index, history.days[10:])]
+    names = component_names("root")
+    table = fit_shares(outcomes, names, [frequency_component("root"), "anyone"])
     assert table.shape == (len(EDGES) + 1, len(names))
     assert table.sum(axis=1) == pytest.approx(1)
     assert (table > 0).sum(axis=1).tolist() == [2] * len(table)
@@ -197,10 +209,10 @@ def test_components_that_are_not_allowed_get_nothing_and_others_never_die_out() 
 
 def test_the_fit_turns_to_what_foretells_best() -> None:
     """What was last seen comes again for a while, then another; long kernels lag behind."""
-    told = [("KE", day, "141", "ABCDEFGH"[day // 10 % 8], 1.0) for day in range(160)]
-    fitted = fit(history_of(told, 160), [at(day) for day in range(60, 150)], ["root"])
+    rows = [("KE", day, "141", "ABCDEFGH"[day // 10 % 8], 1.0) for day in range(160)]
+    fitted = fit_reconstructor(history_of(rows, 160), [at(day) for day in range(60, 150)], ["root"])
     table = fitted.mixtures["root", "actor1"]
-    names = components("root")
+    names = component_names("root")
     quick = [names.index(name) for name in ("root 7", "stream 7", LAST_SEEN)]
     used = table[2]  # the bucket in which the cell was
     assert used[quick].sum() > 0.8
@@ -208,7 +220,7 @@ def test_the_fit_turns_to_what_foretells_best() -> None:
 
 def test_without_days_there_is_nothing_to_fit() -> None:
     with pytest.raises(ArgumentsError, match="no days to fit"):
-        fit(random_history(), [])
+        fit_reconstructor(random_history(), [])
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -236,32 +248,32 @@ def day_of(number: int) -> list[str]:
 @pytest.fixture(scope="module")
 def fitted(settings: Settings) -> Reconstructor:
     history = read_arguments(settings, STREAMS)
-    return fit(history, [at(day) for day in range(4, 9)])
+    return fit_reconstructor(history, [at(day) for day in range(4, 9)])
 
 
 def test_likely_arguments_read_well_and_leave_a_remainder(fitted: Reconstructor) -> None:
-    found = fitted.arguments("KE", "14", at(9))
-    assert [each.words for each in found.actor1] == ["Kenyan police", "nobody named"]
-    assert [each.words for each in found.actor2] == ["nobody named"]
-    assert [each.words for each in found.region] == ["Nyanza", "Western"]
+    arguments = fitted.arguments("KE", "14", at(9))
+    assert [candidate.words for candidate in arguments.actor1] == ["Kenyan police", "nobody named"]
+    assert [candidate.words for candidate in arguments.actor2] == ["nobody named"]
+    assert [candidate.words for candidate in arguments.region] == ["Nyanza", "Western"]
     weights = np.log1p([9, 8, 2])
     police = weights[:2].sum() / weights.sum()
-    assert found.actor1[0].probability == pytest.approx(police, abs=0.1)
+    assert arguments.actor1[0].probability == pytest.approx(police, abs=0.1)
     for kind in KINDS:
-        assert 0 < found.rest(kind) < 0.2
-        assert sum(each.probability for each in found.candidates(kind)) <= 1
-    assert found.evidence is None
+        assert 0 < arguments.rest(kind) < 0.2
+        assert sum(candidate.probability for candidate in arguments.candidates(kind)) <= 1
+    assert arguments.evidence is None
 
 
 def test_all_levels_are_told_apart(fitted: Reconstructor) -> None:
     assert fitted.arguments("KE", "145", at(9)).actor1[0].words == "Kenyan police"
     full = fitted.arguments("KE", "145", at(9), level="full", most=1)
-    assert [each.words for each in full.actor1] == ["Kenyan police"]
+    assert [candidate.words for candidate in full.actor1] == ["Kenyan police"]
 
 
 def test_an_event_that_never_was_leans_on_the_stream(fitted: Reconstructor) -> None:
-    found = fitted.arguments("KE", "193", at(9))
-    assert found.actor1[0].words == "Kenyan police"
+    arguments = fitted.arguments("KE", "193", at(9))
+    assert arguments.actor1[0].words == "Kenyan police"
     nothing = fitted.arguments("UP", "193", at(9))
     assert nothing.actor1 == ()
     assert nothing.rest("actor1") == 1
@@ -289,13 +301,13 @@ def test_nothing_after_the_origin_changes_a_byte(
         for day in (10, 11)
     ]
     garbled = read_arguments(store_of(tmp_path, days), STREAMS)
-    other = fit(garbled, [at(day) for day in range(4, 9)])
+    other = fit_reconstructor(garbled, [at(day) for day in range(4, 9)])
     fitted = Reconstructor(fitted.history, fitted.mixtures, fitted.fitted)  # asked nothing before
     other_settings = settings.model_copy(update={"store": tmp_path / "s.duckdb"})
     with Store(settings).reading() as honest, Store(other_settings).reading() as late:
         for code in ("14", "145", "190", "051"):
-            said = fitted.arguments("KE", code, at(9), connection=honest)
-            assert other.arguments("KE", code, at(9), connection=late) == said
+            expected = fitted.arguments("KE", code, at(9), connection=honest)
+            assert other.arguments("KE", code, at(9), connection=late) == expected
     for key, table in fitted.mixtures.items():
         assert np.array_equal(other.mixtures[key], table)
 
@@ -317,7 +329,7 @@ def test_what_cannot_be_told_is_refused(
 
 
 def test_a_level_that_was_not_fitted_is_refused(fitted: Reconstructor) -> None:
-    narrow = fit(fitted.history, [at(5)], ["root"])
+    narrow = fit_reconstructor(fitted.history, [at(5)], ["root"])
     with pytest.raises(ArgumentsError, match="nothing was fitted for actor1 at level base"):
         narrow.arguments("KE", "145", at(9))
 
@@ -329,36 +341,36 @@ def test_evidence_is_recent_told_once_and_not_after_the_origin(
     settings: Settings, fitted: Reconstructor
 ) -> None:
     with Store(settings).reading() as connection:
-        found = fitted.arguments("KE", "14", at(9), connection=connection).evidence
-    assert found is not None
-    assert [(each.day, each.mentions) for each in found.rows] == [(at(9 - n), 9) for n in range(5)]
-    assert found.rows[0].event_id == 900
-    assert found.rows[0].place == "Kisumu, Nyanza, Kenya"
-    assert found.rows[0].source == "https://news.example/9"
-    assert found.rows[0].phrase == "Kenyan police riot in violent protest in Kenya"
-    assert found.phrases[0][0] == "Kenyan police riot in violent protest in Kenya"
-    assert sum(share for _, share in found.phrases) == pytest.approx(1)
+        evidence = fitted.arguments("KE", "14", at(9), connection=connection).evidence
+    assert evidence is not None
+    assert [(row.day, row.mentions) for row in evidence.rows] == [(at(9 - n), 9) for n in range(5)]
+    assert evidence.rows[0].event_id == 900
+    assert evidence.rows[0].place == "Kisumu, Nyanza, Kenya"
+    assert evidence.rows[0].source == "https://news.example/9"
+    assert evidence.rows[0].phrase == "Kenyan police riot in violent protest in Kenya"
+    assert evidence.phrases[0][0] == "Kenyan police riot in violent protest in Kenya"
+    assert sum(share for _, share in evidence.phrases) == pytest.approx(1)
 
 
 def test_evidence_prefers_the_likely_arguments(settings: Settings) -> None:
     with Store(settings).reading() as connection:
         likely: Likely = {"actor1": {"": 0.9}, "region": {"KE09": 1.0}}
-        found = evidence_for(connection, "KE", "14", at(9), most=2, likely=likely)
-        assert [each.phrase for each in found.rows] == [
+        precedents = find_precedents(connection, "KE", "14", at(9), most=2, likely=likely)
+        assert [row.phrase for row in precedents.rows] == [
             "someone riots in violent protest in Kenya"
         ] * 2
-        none = evidence_for(connection, "KE", "193", at(9))
+        none = find_precedents(connection, "KE", "193", at(9))
         assert (none.rows, none.phrases) == ((), ())
         with pytest.raises(ArgumentsError, match="at level root"):
-            evidence_for(connection, "KE", "145", at(9), level="root")
+            find_precedents(connection, "KE", "145", at(9), level="root")
 
 
 def test_evidence_of_long_ago_is_found_when_there_is_no_other(settings: Settings) -> None:
     with Store(settings).reading() as connection:
-        found = evidence_for(connection, "KE", "14", at(900), most=3)
-        world = evidence_for(connection, "WORLD", "14", at(900), most=3)
-    assert [each.day for each in found.rows] == [at(11), at(10), at(9)]
-    assert world == found
+        precedents = find_precedents(connection, "KE", "14", at(900), most=3)
+        world = find_precedents(connection, "WORLD", "14", at(900), most=3)
+    assert [row.day for row in precedents.rows] == [at(11), at(10), at(9)]
+    assert world == precedents
 
 
 # --- on disk --------------------------------------------------------------------------------------
@@ -377,15 +389,15 @@ def test_what_is_saved_and_loaded_says_the_same(fitted: Reconstructor, tmp_path:
 def test_a_damaged_file_is_refused(fitted: Reconstructor, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "reconstruction.json"
     fitted.save(path)
-    said = json.loads(path.read_text())
-    shares = said["mixtures"]["root"]["actor1"]["shares"]
+    content = json.loads(path.read_text())
+    shares = content["mixtures"]["root"]["actor1"]["shares"]
     if damage == "version":
-        said["version"] = 0
+        content["version"] = 0
     elif damage == "component":
         shares["root 8"] = shares.pop("root 7")
     elif damage == "sum":
         shares["root 7"][0] += 1
-    path.write_text("[]" if damage == "list" else json.dumps(said))
+    path.write_text("[]" if damage == "list" else json.dumps(content))
     if damage == "cut":
         path.write_text(path.read_text()[:-50])
     if damage == "gone":
@@ -396,5 +408,5 @@ def test_a_damaged_file_is_refused(fitted: Reconstructor, tmp_path: Path, damage
 
 def test_half_lives_end_with_all_days_alike() -> None:
     assert np.isinf(HALF_LIVES[-1])
-    assert frequencies("base") == "base always"
-    assert len(components("full")) == 4 * len(HALF_LIVES) + 3
+    assert frequency_component("base") == "base always"
+    assert len(component_names("full")) == 4 * len(HALF_LIVES) + 3

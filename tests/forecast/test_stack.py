@@ -26,7 +26,7 @@ from gdelphi.forecast.stack import (
 from gdelphi.judge.compare import compare, leaks
 from gdelphi.scores.probabilities import brier
 from helpers.profiles import START, day_number, profiles_of, random_profiles
-from helpers.stack_cases import DAYS, Told, changing_world
+from helpers.stack_cases import DAYS, GivenForecaster, changing_world
 
 FIT = [day_number(number) for number in range(80, 120)]
 TEST = [day_number(number) for number in range(120, DAYS)]
@@ -41,27 +41,27 @@ def test_logit_and_expit_are_inverse_and_held_at_the_ends() -> None:
 
 def test_a_stack_with_the_truth_as_a_member_is_not_worse_than_the_truth() -> None:
     profiles, truth = changing_world()
-    oracle = Told(truth)
+    oracle = GivenForecaster(truth)
     stack = Stack([oracle, Climatology(), Ewma()]).fit(profiles, FIT)
     judged = compare([oracle, stack, Climatology()], profiles, TEST)
     score = {
-        name: brier(said["occurs"], judged.outcomes["occurs"]).mean()
-        for name, said in judged.probabilities.items()
+        name: brier(probabilities["occurs"], judged.outcomes["occurs"]).mean()
+        for name, probabilities in judged.probabilities.items()
     }
-    assert score["stack"] < 1.01 * score["told"]
+    assert score["stack"] < 1.01 * score["given"]
     assert score["stack"] < 0.8 * score["climatology"]
-    assert stack.coefficients()["occurs"]["logit told"] == pytest.approx(1, abs=0.15)
+    assert stack.coefficients()["occurs"]["logit given"] == pytest.approx(1, abs=0.15)
 
 
 def test_a_stack_mends_a_member_that_exaggerates() -> None:
     profiles, truth = changing_world()
-    loud = Told(expit(2 * logit(truth) + 1))
+    loud = GivenForecaster(expit(2 * logit(truth) + 1))
     fitted = Stack([loud]).fit(profiles, FIT)
-    assert fitted.coefficients()["occurs"]["logit told"] == pytest.approx(0.5, abs=0.08)
+    assert fitted.coefficients()["occurs"]["logit given"] == pytest.approx(0.5, abs=0.08)
     judged = compare([loud, fitted], profiles, TEST)
-    came = judged.outcomes["occurs"]
-    mended = brier(judged.probabilities["stack"]["occurs"], came).mean()
-    assert mended < 0.97 * brier(judged.probabilities["told"]["occurs"], came).mean()
+    outcome = judged.outcomes["occurs"]
+    mended = brier(judged.probabilities["stack"]["occurs"], outcome).mean()
+    assert mended < 0.97 * brier(judged.probabilities["given"]["occurs"], outcome).mean()
 
 
 def test_the_stack_learns_a_weekday() -> None:
@@ -114,10 +114,12 @@ def test_a_target_that_cannot_be_fitted_is_the_mean_of_the_members_logits() -> N
     profiles = random_profiles(days=100)
     members = [Climatology(), Ewma()]
     stack = Stack(members).fit(profiles, [day_number(30), day_number(31)])  # no surge yet
-    said = stack.forecast(profiles, day_number(90))[0].surge
-    each = [member.forecast(profiles, day_number(90))[0].surge for member in members]
-    assert not np.isnan(said).all()
-    assert said == pytest.approx(expit(np.mean([logit(one) for one in each], axis=0)), nan_ok=True)
+    surge = stack.forecast(profiles, day_number(90))[0].surge
+    of_members = [member.forecast(profiles, day_number(90))[0].surge for member in members]
+    assert not np.isnan(surge).all()
+    assert surge == pytest.approx(
+        expit(np.mean([logit(one) for one in of_members], axis=0)), nan_ok=True
+    )
     assert stack.coefficients()["surge"][INTERCEPT] == 0
 
 

@@ -16,27 +16,27 @@ from helpers.arguments import DAY
 STREAMS = ("KE", "UP")
 
 
-Told = tuple[str, int, str, str, float]
+ArgumentRow = tuple[str, int, str, str, float]
 """stream, day, full code, value, weight"""
 
 
 def history_of(
-    told: Sequence[Told], days: int, streams: Sequence[str] = STREAMS
+    rows: Sequence[ArgumentRow], days: int, streams: Sequence[str] = STREAMS
 ) -> ArgumentHistory:
     """A history by hand; the value of a row is that of all three kinds."""
-    told = sorted(told, key=lambda each: each[1])
-    events = sorted({(code[:2], code[:3], code) for _, _, code, _, _ in told})
-    values = tuple(sorted({value for *_, value, _ in told}))
+    rows = sorted(rows, key=lambda row: row[1])
+    events = sorted({(code[:2], code[:3], code) for _, _, code, _, _ in rows})
+    values = tuple(sorted({value for *_, value, _ in rows}))
     stream, day, event, value = (
         np.array(column, dtype=np.int32)
         for column in (
-            [tuple(streams).index(stream) for stream, *_ in told],
-            [day for _, day, *_ in told],
-            [events.index((code[:2], code[:3], code)) for _, _, code, _, _ in told],
-            [values.index(value) for *_, value, _ in told],
+            [tuple(streams).index(stream) for stream, *_ in rows],
+            [day for _, day, *_ in rows],
+            [events.index((code[:2], code[:3], code)) for _, _, code, _, _ in rows],
+            [values.index(value) for *_, value, _ in rows],
         )
     )
-    weight = np.array([weight for *_, weight in told], dtype=np.float32)
+    weight = np.array([weight for *_, weight in rows], dtype=np.float32)
     observed = ObservedArguments(values, stream, day, event, value, weight)
     none = np.zeros(0, dtype=np.int32)
     return ArgumentHistory(
@@ -55,9 +55,9 @@ def at(number: int) -> date:
 def random_history(seed: int = 0, days: int = 40) -> ArgumentHistory:
     random = np.random.default_rng(seed)
     codes, values = ("141", "145", "1451", "051", "190"), ("A", "B", "C", "D", "E")
-    told = {
+    rows = {
         (str(random.choice(STREAMS)), day, str(random.choice(codes)), str(random.choice(values)))
         for day in range(days)
         for _ in range(int(random.integers(8)))
     }
-    return history_of([(*each, float(random.integers(1, 5))) for each in sorted(told)], days)
+    return history_of([(*row, float(random.integers(1, 5))) for row in sorted(rows)], days)

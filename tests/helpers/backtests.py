@@ -73,7 +73,7 @@ class StopsAfter(Silent):
 
 
 def files_of(out: Path) -> dict[str, bytes]:
-    return {name: each for name, each in tree_of(out).items() if name != "run.json"}
+    return {name: content for name, content in tree_of(out).items() if name != "run.json"}
 
 
 def shorter_world(

@@ -21,9 +21,9 @@ FUTURES = 20
 @cache
 def _predictor(settings: Settings, folder: Path) -> Predictor:
     train(settings, folder)
-    found = Predictor(settings, folder, number=FUTURES)
-    calibrate(found)
-    return found
+    predictor = Predictor(settings, folder, number=FUTURES)
+    calibrate(predictor)
+    return predictor
 
 
 @pytest.fixture(scope="session")

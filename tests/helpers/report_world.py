@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gdelphi.common.types import TARGETS
 from gdelphi.forecast.archive import (
-    ForecastStore,
+    ForecastArchive,
     Recipe,
     StoredForecast,
 )
@@ -140,7 +140,7 @@ def stored(
         "evidence": evidence(streams, drawn, source),
     }
     until = fitted_until or recipe.origin - timedelta(days=9)
-    return ForecastStore(folder).put(recipe, tables, fitted_until=until)
+    return ForecastArchive(folder).put(recipe, tables, fitted_until=until)
 
 
 # --- a backtest by hand ---------------------------------------------------------------------------

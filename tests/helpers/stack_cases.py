@@ -21,11 +21,11 @@ DAYS = 160
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class GivenForecaster:
     """Says given probabilities of occurrence, [stream, day, code], and a half of all else."""
 
     probabilities: FloatArray
-    name: str = "told"
+    name: str = "given"
 
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         at = (origin - START).days + horizon

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gdelphi.common.errors import ArgumentsError
-from gdelphi.forecast.argument_recency import components
+from gdelphi.forecast.argument_recency import component_names
 from gdelphi.forecast.arguments import ArgumentHistory
 from gdelphi.forecast.mixture import EDGES
 from gdelphi.forecast.reconstruct import Mixtures, Reconstructor
@@ -20,12 +20,12 @@ from gdelphi.judge.arguments import (
     table,
 )
 from gdelphi.scores.probabilities import Bootstrap
-from helpers.argument_histories import Told, at, history_of, random_history
+from helpers.argument_histories import ArgumentRow, at, history_of, random_history
 
 
 def told_by(history: ArgumentHistory, **shares: float) -> Reconstructor:
     """A forecaster with given shares of components, the same in all buckets."""
-    names = components("root")
+    names = component_names("root")
     row = [shares.get(name.replace(" ", "_"), 0.0) for name in names]
     mixture = np.tile(row, (len(EDGES) + 1, 1))
     mixtures: Mixtures = {("root", kind): mixture for kind in ("actor1", "actor2", "region")}
@@ -33,17 +33,17 @@ def told_by(history: ArgumentHistory, **shares: float) -> Reconstructor:
 
 
 def test_scores_are_weighted_in_a_cell_and_cells_count_alike() -> None:
-    told: list[Told] = [
+    rows: list[ArgumentRow] = [
         ("KE", 0, "141", "A", 3.0), ("KE", 0, "141", "B", 1.0), ("UP", 0, "141", "B", 1.0),
         # Kenya: 3/4 of the weight is the first guess, 1/4 somebody else; in two codes of a root.
         ("KE", 1, "141", "A", 2.0), ("KE", 1, "145", "A", 1.0), ("KE", 1, "145", "C", 1.0),
         # Ukraine: all on what was the second guess of nobody here, but known elsewhere.
         ("UP", 1, "141", "A", 5.0),
     ]  # fmt: skip
-    history = history_of(told, 2)
+    history = history_of(rows, 2)
     forecaster = told_by(history, root_always=0.8, anyone=0.1, somebody_else=0.1)
     judged = judge(history, {"it": forecaster}, [at(1)], ["root"])
-    assert [each.kind for each in judged] == ["actor1", "actor2", "region"]
+    assert [one.kind for one in judged] == ["actor1", "actor2", "region"]
     scores = judged[0].scores["it"]
     kenya = -0.75 * log(0.8 * 0.75 + 0.05) - 0.25 * log(0.1)
     assert scores[0] == pytest.approx([0.75, 0.75, kenya])
@@ -63,8 +63,10 @@ def test_what_never_changes_is_foreseen_by_all() -> None:
 
 
 def test_the_reconstruction_follows_a_drift_that_frequencies_miss() -> None:
-    told: list[Told] = [("KE", day, "141", "ABCDEFGH"[day // 20 % 8], 1.0) for day in range(200)]
-    history = history_of(told, 200)
+    rows: list[ArgumentRow] = [
+        ("KE", day, "141", "ABCDEFGH"[day // 20 % 8], 1.0) for day in range(200)
+    ]
+    history = history_of(rows, 200)
     forecasters = fit_forecasters(history, history.days[60:110], ["root"])
     assert list(forecasters) == list(FORECASTERS)
     lines = {
@@ -82,19 +84,19 @@ def test_days_after_the_last_test_day_do_not_matter() -> None:
     history, garbled = random_history(5, days=60), random_history(6, days=60)
     kept = history.observed["actor1"]
     late = garbled.observed["actor1"]
-    told: list[Told] = []
-    for source, found, own in ((history, kept, kept.day <= 50), (garbled, late, late.day > 50)):
-        told += [
-            (source.streams[stream], day, source.events[event][2], found.values[value], weight)
+    rows: list[ArgumentRow] = []
+    for source, observed, own in ((history, kept, kept.day <= 50), (garbled, late, late.day > 50)):
+        rows += [
+            (source.streams[stream], day, source.events[event][2], observed.values[value], weight)
             for stream, day, event, value, weight in zip(
-                *(column[own].tolist() for column in found[1:]), strict=True
+                *(column[own].tolist() for column in observed[1:]), strict=True
             )
         ]
-    other = history_of(told, 60)
+    other = history_of(rows, 60)
     results = []
-    for each in (history, other):
-        forecasters = fit_forecasters(each, each.days[20:35], ["root"])
-        results.append(judge(each, forecasters, each.days[36:51], ["root"])[0].scores)
+    for one in (history, other):
+        forecasters = fit_forecasters(one, one.days[20:35], ["root"])
+        results.append(judge(one, forecasters, one.days[36:51], ["root"])[0].scores)
     for name, scores in results[0].items():
         assert np.array_equal(scores, results[1][name])
 
@@ -104,17 +106,17 @@ def test_the_gain_is_the_mean_difference_over_cells() -> None:
     days, day = tuple(at(number) for number in range(40)), np.sort(random.integers(0, 40, 300))
     difference = random.normal(0.1, 1, 300)
     judged = JudgedArguments("root", "actor1", days, day, np.arange(300), {})
-    found = gain(judged, difference, Bootstrap(resamples=400))
-    assert found.value == pytest.approx(difference.mean())
-    assert found.low < found.value < found.high
-    assert 2 / 300**0.5 < found.high - found.low < 6 / 300**0.5
+    result = gain(judged, difference, Bootstrap(resamples=400))
+    assert result.value == pytest.approx(difference.mean())
+    assert result.low < result.value < result.high
+    assert 2 / 300**0.5 < result.high - result.low < 6 / 300**0.5
 
 
 def test_kinds_that_no_row_has_and_days_outside_are_left_out() -> None:
     history = history_of([("KE", day, "141", "", 1.0) for day in range(10)], 10)
     forecaster = told_by(history, root_always=1.0)
     judged = judge(history, {"it": forecaster}, [at(0), at(5), at(99)], ["root"])
-    assert [each.kind for each in judged] == ["actor1", "actor2"]  # no region is known
+    assert [one.kind for one in judged] == ["actor1", "actor2"]  # no region is known
     assert len(judged[0].cell) == 1  # nothing comes before the first day
     assert np.isnan(table(judged, "it")[0].gains[0].low)  # too few days to resample
 

@@ -29,12 +29,12 @@ from gdelphi.judge.backtest import (
 )
 from gdelphi.judge.compare import garble
 from gdelphi.judge.day import (
-    Answers,
     BacktestDay,
     BacktestOptions,
+    OriginAnswers,
 )
 from gdelphi.judge.files import KINDS, BacktestFolder
-from gdelphi.measures.profiles import outcomes
+from gdelphi.measures.targets import outcomes
 from gdelphi.store.ingest import IngestRequest as IngestRequest
 from helpers.backtests import (
     LAST,
@@ -69,12 +69,12 @@ def test_every_day_has_the_outcomes_and_what_each_forecaster_said(
     table = folder.read_day("probabilities", days[3])
     origin = days[3] - timedelta(days=1)
     shape = (len(history.streams), len(history.codes), len(TARGETS))
-    came, said = (table[name].to_numpy().reshape(shape) for name in ("outcome", "ewma"))
+    outcome, probabilities = (table[name].to_numpy().reshape(shape) for name in ("outcome", "ewma"))
     for number, target in enumerate(TARGETS):
         expected = outcomes(history, origin)[target]
-        assert np.array_equal(came[..., number], expected, equal_nan=True)
-        told = [one.probability(target) for one in Ewma().forecast(history, origin)]
-        assert np.array_equal(said[..., number], told, equal_nan=True)
+        assert np.array_equal(outcome[..., number], expected, equal_nan=True)
+        asked_directly = [one.probability(target) for one in Ewma().forecast(history, origin)]
+        assert np.array_equal(probabilities[..., number], asked_directly, equal_nan=True)
 
 
 def test_the_summary_follows_from_the_files(full: Path) -> None:
@@ -96,7 +96,7 @@ def test_published_shares_are_those_of_drawn_days(pinned: Settings, model: Path)
     answers = judge.ask(LAST - timedelta(days=1))
     for one, future in zip(answers.forecasts["published"], answers.futures, strict=True):
         assert one.share_samples.shape == (6, 20)
-        assert np.array_equal(one.share_weights, future.tilted.weights)
+        assert np.array_equal(one.share_weights, future.reweighted.weights)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -110,8 +110,10 @@ def test_a_stored_forecast_and_the_backtest_of_its_day_agree_to_the_last_bit(
     )
     backtest(pinned, request)
     judged = BacktestFolder(tmp_path / "out").read_day("probabilities", LAST)
-    asked = ForecastRequest(calibrated, origin, futures=6, allow_partial=True, out=tmp_path / "f")
-    stored = forecast(pinned, asked).forecast.table("probabilities")
+    stored = forecast(
+        pinned,
+        ForecastRequest(calibrated, origin, futures=6, allow_partial=True, out=tmp_path / "f"),
+    ).forecast.table("probabilities")
     stored = stored.filter(pc.equal(stored["level"], level))
     one, other = (by_cell(table.to_pylist()) for table in (stored, judged))
     assert one.keys() == other.keys()
@@ -141,9 +143,9 @@ def test_finer_levels_are_judged_as_they_are_published(
 ) -> None:
     folder = tmp_path / "model"
     shutil.copytree(model, folder)
-    asked = BacktestOptions("base", ("published", "combined"), futures=6)
+    options = BacktestOptions("base", ("published", "combined"), futures=6)
     backtest(
-        pinned, BacktestRequest(folder, tmp_path / "out", since=LAST, options=asked, processes=1)
+        pinned, BacktestRequest(folder, tmp_path / "out", since=LAST, options=options, processes=1)
     )
     there = BacktestFolder(tmp_path / "out")
     rows = there.read_day("probabilities", LAST).to_pylist()
@@ -162,7 +164,7 @@ def test_finer_levels_are_judged_as_they_are_published(
     for (stream, code), targets in cells.items():
         row, limit = targets["occurs"], ceiling[stream, code[:2]]
         others = [targets[name]["published"] for name in ("headline", "surge")]
-        most = max(each for each in others if each is not None)
+        most = max(value for value in others if value is not None)
         assert most <= row["published"] <= limit
         if most < row["published"]:  # else it was moved, to agree with them
             assert row["published"] in (limit, row["combined"], row["stack"])
@@ -230,9 +232,9 @@ def test_days_that_cannot_be_judged(
 
 
 def test_an_unknown_forecaster_is_refused(pinned: Settings, model: Path, tmp_path: Path) -> None:
-    asked = BacktestOptions(forecasters=("prophecy",), futures=6)
+    options = BacktestOptions(forecasters=("prophecy",), futures=6)
     with pytest.raises(JudgeError, match=r"no forecaster 'prophecy'.*published"):
-        backtest(pinned, BacktestRequest(model, tmp_path / "out", options=asked))
+        backtest(pinned, BacktestRequest(model, tmp_path / "out", options=options))
 
 
 # --- runs that go on ------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ def test_several_processes_equal_one(
     assert len(days) == FEWEST_PORTIONS + 1, "else one process would do it all"
     for day in days:
         for kind in KINDS:
-            there, here = (BacktestFolder(each).path(kind, day) for each in (full, out))
+            there, here = (BacktestFolder(folder).path(kind, day) for folder in (full, out))
             assert here.read_bytes() == there.read_bytes()
 
 
@@ -301,11 +303,11 @@ def test_damaged_files_are_told(full: Path, tmp_path: Path) -> None:
 # --- no look ahead --------------------------------------------------------------------------------
 
 
-def same_answers(one: Answers, other: Answers) -> None:
+def same_answers(one: OriginAnswers, other: OriginAnswers) -> None:
     """To the last bit."""
     assert one.forecasts.keys() == other.forecasts.keys()
-    for name, said in one.forecasts.items():
-        for left, right in zip(said, other.forecasts[name], strict=True):
+    for name, forecasts in one.forecasts.items():
+        for left, right in zip(forecasts, other.forecasts[name], strict=True):
             for values in (*TARGETS, "share_samples", "share_weights"):
                 pair = getattr(left, values), getattr(right, values)
                 assert np.array_equal(*pair, equal_nan=True), f"{name} {values}"
@@ -313,7 +315,7 @@ def same_answers(one: Answers, other: Answers) -> None:
         assert (before.days, before.phrases) == (after.days, after.phrases)
         assert np.array_equal(before.points, after.points)
         assert np.array_equal(before.weights, after.weights)
-        assert np.array_equal(before.tilted.weights, after.tilted.weights)
+        assert np.array_equal(before.reweighted.weights, after.reweighted.weights)
 
 
 def test_days_after_the_target_change_no_byte(
@@ -328,7 +330,7 @@ def test_days_after_the_target_change_no_byte(
     out = tmp_path / "out"
     backtest(own, BacktestRequest(model, out, day, day, options=OPTIONS, processes=1))
     for kind in KINDS:
-        there, here = (BacktestFolder(each).path(kind, day) for each in (full, out))
+        there, here = (BacktestFolder(folder).path(kind, day) for folder in (full, out))
         assert here.read_bytes() == there.read_bytes()
 
 
@@ -341,8 +343,8 @@ def test_a_world_that_ends_with_the_origin_gives_the_same_forecasts(
     origin = LAST - timedelta(days=3)
     own = shorter_world(tmp_path_factory, pinned, tmp_path, origin)
     answers = []
-    for each in (pinned, own):
-        predictor = Predictor(each, model, number=6)
+    for world in (pinned, own):
+        predictor = Predictor(world, model, number=6)
         answers.append(BacktestDay(predictor.settings, predictor, OPTIONS).ask(origin))
     same_answers(*answers)
 

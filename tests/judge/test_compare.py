@@ -1,4 +1,4 @@
-"""The judge: same cells for all, missing days left out, tables by hand."""
+"""Comparing forecasters: same cells for all, missing days left out, tables by hand."""
 
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -14,10 +14,11 @@ from gdelphi.common.types import (
 )
 from gdelphi.forecast.baselines import (
     Climatology,
+    Ewma,
     Persistence,
     all_baselines,
 )
-from gdelphi.forecast.stack import default_stack
+from gdelphi.forecast.stack import Stack, default_stack
 from gdelphi.judge.compare import (
     active_cells,
     compare,
@@ -39,14 +40,48 @@ def test_probabilities_and_outcomes_are_those_of_each_day() -> None:
     assert judged.days == tuple(DAYS)
     origin = DAYS[4] - timedelta(days=2)
     for target in TARGETS:
-        said = np.stack(
+        expected = np.stack(
             [one.probability(target) for one in Climatology().forecast(profiles, origin, 2)]
         )
         given = judged.probabilities["climatology"][target]
         assert given.shape == (len(DAYS), 3, 8)
-        assert np.array_equal(given[4], said, equal_nan=True)
-        came = outcomes(profiles, origin, 2)[target]
-        assert np.array_equal(judged.outcomes[target][4], came, equal_nan=True)
+        assert np.array_equal(given[4], expected, equal_nan=True)
+        outcome = outcomes(profiles, origin, 2)[target]
+        assert np.array_equal(judged.outcomes[target][4], outcome, equal_nan=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Climatology that counts how often it is asked."""
+
+    origins: list[date]
+    name: str = "counting"
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        self.origins.append(origin)
+        return Climatology().forecast(history, origin, horizon)
+
+
+def test_a_member_of_a_stack_that_is_compared_too_is_asked_once() -> None:
+    profiles = random_profiles()
+    counting = Counting([])
+    stack = Stack([counting, Persistence()]).fit(profiles, TRAINING)
+    counting.origins.clear()
+    judged = compare([stack, counting], profiles, DAYS)
+    assert counting.origins == [day - timedelta(days=1) for day in DAYS]
+    for forecaster in (stack, counting):
+        alone = compare([forecaster], profiles, DAYS).probabilities[forecaster.name]
+        for target in TARGETS:
+            both = judged.probabilities[forecaster.name][target]
+            np.testing.assert_array_equal(both, alone[target])
+
+
+def test_a_member_and_another_forecaster_of_its_name_are_refused() -> None:
+    profiles = random_profiles()
+    stack = Stack([Ewma(), Persistence()]).fit(profiles, TRAINING)
+    assert compare([stack, Ewma()], profiles, DAYS).forecasters == ("stack", "ewma")
+    with pytest.raises(ForecastError, match="stack has a member ewma, and so is another"):
+        compare([stack, Ewma(half_life=3.0)], profiles, DAYS)
 
 
 def test_days_that_are_not_present_are_left_out() -> None:
@@ -112,10 +147,10 @@ def test_a_table_can_be_narrowed_to_streams_and_codes() -> None:
     profiles = random_profiles()
     judged = compare([Climatology(), Persistence()], profiles, DAYS)
     line = score_table(judged, "climatology", streams=["S1"], codes=["02", "03"])[1]
-    said = judged.probabilities["persistence"]["occurs"][:, 1, 1:3]
-    came = judged.outcomes["occurs"][:, 1, 1:3]
+    probabilities = judged.probabilities["persistence"]["occurs"][:, 1, 1:3]
+    outcome = judged.outcomes["occurs"][:, 1, 1:3]
     assert line.cells == 2 * len(DAYS)
-    assert line.brier == pytest.approx(((said - came) ** 2).mean())
+    assert line.brier == pytest.approx(((probabilities - outcome) ** 2).mean())
     with pytest.raises(ForecastError, match="not among what was judged: XX"):
         score_table(judged, "climatology", streams=["XX"])
 
@@ -124,7 +159,7 @@ def test_questions_that_have_no_answer_are_refused() -> None:
     judged = compare([Climatology()], random_profiles(), DAYS)
     with pytest.raises(ForecastError, match="no forecaster 'stack' to compare with"):
         score_table(judged)
-    with pytest.raises(ForecastError, match="give them to run"):
+    with pytest.raises(ForecastError, match="give them to compare"):
         score_table(judged, "climatology", "active")
     with pytest.raises(ForecastError, match="no cells 'some'"):
         score_table(judged, "climatology", "some")  # type: ignore[arg-type]
@@ -140,12 +175,12 @@ class Odd:
     name: str = "odd"
 
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
-        said = Climatology().forecast(history, origin, horizon)
+        forecasts = Climatology().forecast(history, origin, horizon)
         if self.fault == "order":
-            return said[::-1]
+            return forecasts[::-1]
         if self.fault == "day":
-            return [replace(one, origin=origin + timedelta(days=1)) for one in said]
-        return [replace(one, surge=np.full(len(one.codes), np.nan)) for one in said]
+            return [replace(one, origin=origin + timedelta(days=1)) for one in forecasts]
+        return [replace(one, surge=np.full(len(one.codes), np.nan)) for one in forecasts]
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,11 @@ def futures(predictor: Predictor) -> list[StreamFutures]:
 def scores_of(
     predictor: Predictor, futures: list[StreamFutures], *, text: bool = False
 ) -> dict[Any, Any]:
-    found = FutureJudge(predictor, text=text).day(ORIGIN, futures)
-    return {(score.stream, score.ensemble): score for score in found}
+    scores = FutureJudge(predictor, text=text).day(ORIGIN, futures)
+    return {(score.stream, score.ensemble): score for score in scores}
 
 
-def came(predictor: Predictor, place: int) -> Measure:
+def outcome_of(predictor: Predictor, place: int) -> Measure:
     return predictor.pack.atoms(predictor.sampler.position(ORIGIN) + 1, place)
 
 
@@ -80,9 +80,9 @@ def members(future: StreamFutures) -> list[Measure]:
 def test_energy_scores_are_those_of_each_ensemble_alone(
     predictor: Predictor, futures: list[StreamFutures]
 ) -> None:
-    found = scores_of(predictor, futures)
+    scores = scores_of(predictor, futures)
     for place, (stream, future) in enumerate(zip(predictor.streams, futures, strict=True)):
-        outcome = came(predictor, place)
+        outcome = outcome_of(predictor, place)
         if not len(outcome.weights):
             continue
         there = int(future.exists.sum())
@@ -90,14 +90,14 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
         equal = np.full(there, 1 / there)
         for name, weights in ((TRANSPORTED, equal), (REWEIGHTED, tilted / tilted.sum())):
             expected = sliced_energy_score(members(future), outcome, weights=weights)
-            assert found[stream, name].energy == pytest.approx(expected, abs=1e-7)
+            assert scores[stream, name].energy == pytest.approx(expected, abs=1e-7)
         days = [(day - predictor.pack.first_day).days for day in future.days]
         past = [predictor.pack.atoms(day, place) for day in days]
-        past = [each for each in past if len(each.weights)]
+        past = [measure for measure in past if len(measure.weights)]
         alike = np.full(len(past), 1 / len(past))
         expected = sliced_energy_score(past, outcome, weights=alike)
-        assert found[stream, DRAWN].energy == pytest.approx(expected, abs=1e-7)
-        assert found[stream, DRAWN].members == len(past)
+        assert scores[stream, DRAWN].energy == pytest.approx(expected, abs=1e-7)
+        assert scores[stream, DRAWN].members == len(past)
 
 
 def test_futures_that_are_the_day_that_came_have_no_error(
@@ -105,7 +105,7 @@ def test_futures_that_are_the_day_that_came_have_no_error(
 ) -> None:
     exact = []
     for place, future in enumerate(futures):
-        outcome = came(predictor, place)
+        outcome = outcome_of(predictor, place)
         points, weights = np.zeros_like(future.points), np.zeros_like(future.weights)
         points[:, : len(outcome.points)] = outcome.points
         weights[:, : len(outcome.weights)] = outcome.weights
@@ -130,8 +130,8 @@ def test_days_without_atoms_are_left_out(predictor: Predictor) -> None:
     assert empty, "the world has empty days"
     day, place = empty[-1]
     origin = predictor.sequences.day(day - 1)
-    found = judge.day(origin, futures_at(predictor, origin))
-    assert predictor.streams[place] not in {score.stream for score in found}
+    scores = judge.day(origin, futures_at(predictor, origin))
+    assert predictor.streams[place] not in {score.stream for score in scores}
     last = predictor.sampler.last_day
     assert judge.day(last, futures_at(predictor, last)) == [], "the day after the last has not come"
 
@@ -166,10 +166,10 @@ def test_the_same_scores_whatever_else_is_asked(
 
 @pytest.mark.skipif(not text_can_be_scored(), reason="rouge-score or POT is not installed")
 def test_words_are_compared_too(predictor: Predictor, futures: list[StreamFutures]) -> None:
-    found = scores_of(predictor, futures, text=True)
-    for (_, ensemble), score in found.items():
+    scores = scores_of(predictor, futures, text=True)
+    for (_, ensemble), score in scores.items():
         if ensemble in (REWEIGHTED, BRIEF, RANDOM_DAYS):
             assert 0 < score.rouge.two <= score.rouge.one <= 1
         else:
             assert np.isnan(score.rouge.one)
-    assert {ensemble for _, ensemble in found} >= {BRIEF, RANDOM_DAYS}
+    assert {ensemble for _, ensemble in scores} >= {BRIEF, RANDOM_DAYS}

@@ -64,21 +64,21 @@ def test_a_fit_learns_from_validation_b_and_the_days_known_by_then(
     schedule = schedule_of(refitted, predictor)
     start = schedule.start(LAST)
     assert start is not None
-    found = schedule.publisher(predictor, "root", LAST)
+    publisher = schedule.publisher(predictor, "root", LAST)
     days = BacktestFolder(refitted).days()
     before, tuning = predictor.calibration_days("root")
     first, last = predictor.sequences.splits.test[0], predictor.sequences.splits.validation_b[1]
     between = [last + timedelta(days=1 + number) for number in range((first - last).days - 1)]
     tuning = [*tuning, *between, *(day for day in days if day < start)]
-    assert found.fitted == (before[0], tuning[-1])
+    assert publisher.fitted == (before[0], tuning[-1])
     assert tuning[-1] < start
-    readings = found.combined.members[len(default_stack().members) :]
+    readings = publisher.combined.members[len(default_stack().members) :]
     expected = fit_publisher(
         "root", predictor.history("root"), readings, before=before, validation_b=tuning
     )
-    assert found.stack.coefficients() == expected.stack.coefficients()
-    assert found.combined.coefficients() == expected.combined.coefficients()
-    assert found.choices == expected.choices
+    assert publisher.stack.coefficients() == expected.stack.coefficients()
+    assert publisher.combined.coefficients() == expected.combined.coefficients()
+    assert publisher.choices == expected.choices
 
 
 def test_the_first_period_is_as_calibrated_and_later_ones_are_not(
@@ -87,9 +87,11 @@ def test_the_first_period_is_as_calibrated_and_later_ones_are_not(
     schedule = schedule_of(refitted, Predictor(pinned, model, number=6))
     same, other = [], []
     for day in BacktestFolder(full).days():
-        tables = [BacktestFolder(each).read_day("probabilities", day) for each in (full, refitted)]
+        tables = [
+            BacktestFolder(folder).read_day("probabilities", day) for folder in (full, refitted)
+        ]
         agree = {
-            name: np.array_equal(*(each[name].to_numpy() for each in tables), equal_nan=True)
+            name: np.array_equal(*(folder[name].to_numpy() for folder in tables), equal_nan=True)
             for name in ("outcome", "ewma", "stack")
         }
         assert agree["outcome"]
@@ -115,7 +117,7 @@ def test_days_after_the_target_change_no_byte_of_a_refitted_forecast(
     out = tmp_path / "out"
     backtest(own, BacktestRequest(model, out, day, day, options=OPTIONS, processes=1, refit=EVERY))
     for kind in KINDS:
-        there, here = (BacktestFolder(each).path(kind, day) for each in (refitted, out))
+        there, here = (BacktestFolder(folder).path(kind, day) for folder in (refitted, out))
         assert here.read_bytes() == there.read_bytes()
 
 

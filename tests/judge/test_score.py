@@ -14,17 +14,14 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import TARGETS
 from gdelphi.forecast.archive import (
-    ForecastStore,
+    ForecastArchive,
     Recipe,
     StoredForecast,
 )
-from gdelphi.judge.files import read_table, write_table
-from gdelphi.judge.score import score_forecasts, scores_path
-from gdelphi.measures.profiles import (
-    outcomes,
-    read_profiles,
-    standard_events,
-)
+from gdelphi.judge.files import read_table, scores_path, write_table
+from gdelphi.judge.score import score_forecasts
+from gdelphi.measures.profiles import read_profiles, standard_events
+from gdelphi.measures.targets import outcomes
 from gdelphi.scores.probabilities import brier
 from helpers.measured_world import DAYS, day_at, measured
 
@@ -64,7 +61,7 @@ def stored(folder: Path, recipe: Recipe, fitted_until: date | None = None) -> St
         table = table.append_column(name, pa.array(np.full(len(table), value)))
     table = table.append_column("which", pa.array(["combined"] * len(table)))
     until = fitted_until or recipe.origin - timedelta(days=9)
-    return ForecastStore(folder).put(recipe, {"probabilities": table}, fitted_until=until)
+    return ForecastArchive(folder).put(recipe, {"probabilities": table}, fitted_until=until)
 
 
 def test_a_forecast_is_held_against_its_day(
@@ -75,18 +72,18 @@ def test_a_forecast_is_held_against_its_day(
     result = score_forecasts(settings, tmp_path, as_of=LATER)
     assert result.scored == [made.manifest.id]
     table = read_table(scores_path(tmp_path, origin, made.manifest.id)).to_pylist()
-    came = outcomes(read_profiles(settings, "root", streams), origin)
+    outcome_of = outcomes(read_profiles(settings, "root", streams), origin)
     codes = standard_events("root")
     for row in table:
         if row["level"] == "root":
             place = streams.index(row["stream"]), codes.index(row["code"])
-            outcome = came[row["target"]][place]
+            outcome = outcome_of[row["target"]][place]
             assert row["outcome"] == outcome or (np.isnan(outcome) and np.isnan(row["outcome"]))
             assert (row["published"], row["stack"], row["ewma"]) == (0.3, 0.5, 0.4)
     assert not {"which", "futures"} & table[0].keys()
     standing = {(line.level, line.target): line for line in result.standings}["root", "occurs"]
     assert standing.days == 1
-    assert standing.published == pytest.approx(brier(np.array(0.3), came["occurs"]).mean())
+    assert standing.published == pytest.approx(brier(np.array(0.3), outcome_of["occurs"]).mean())
 
 
 def test_scoring_again_does_only_what_is_new(
@@ -129,7 +126,7 @@ def test_the_forecast_itself_stays_as_it_was(
     recipe = recipe_at(day_at(70), streams)
     stored(tmp_path, recipe)
     score_forecasts(settings, tmp_path, as_of=LATER)
-    store = ForecastStore(tmp_path)
+    store = ForecastArchive(tmp_path)
     assert store.find(recipe) is not None
     assert len(store.list()) == 1
 
@@ -171,8 +168,8 @@ def test_the_command_scores_and_prints(
     monkeypatch.setattr("sys.argv", [*call, "--json"])
     with pytest.raises(SystemExit):
         main()
-    said = json.loads(capsys.readouterr().out)
-    assert (said["scored"], said["known"], said["waiting"]) == ([], 1, 1)
+    content = json.loads(capsys.readouterr().out)
+    assert (content["scored"], content["known"], content["waiting"]) == ([], 1, 1)
 
 
 def test_a_folder_without_forecasts_is_told(settings: Settings, tmp_path: Path) -> None:

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from gdelphi.common.errors import ForecastError
-from gdelphi.judge import compare as backtest
-from gdelphi.judge.compare import leaks
+from gdelphi.judge.compare import leaks, score_table
 from gdelphi.judge.simulated import (
     Panel,
-    judge,
+    judge_panel,
     simulated_panel,
 )
 from gdelphi.scores.probabilities import log_score
@@ -112,7 +111,7 @@ def test_knowing_the_regimes_is_better_still(panel: Panel, fair: Floats) -> None
 
 @pytest.mark.slow
 def test_sampled_targets_are_calibrated_too(panel: Panel) -> None:
-    judged = judge(panel, [panel.oracle()])
+    judged = judge_panel(panel, [panel.oracle()])
     for target in ("headline", "surge"):
         said = judged.probabilities["fair oracle"][target]
         happened = judged.outcomes[target]
@@ -122,7 +121,7 @@ def test_sampled_targets_are_calibrated_too(panel: Panel) -> None:
         gap = np.abs(table.frequency - table.forecast)[full]
         chance = np.sqrt(table.forecast * (1 - table.forecast) / table.count)[full]
         assert (gap < 4 * chance + 0.005).all(), target  # 0.005: samples are finite, bins wide
-    occurs = backtest.score_table(judged, reference="fair oracle")
+    occurs = score_table(judged, reference="fair oracle")
     assert all(line.skill.value == 0 for line in occurs)
 
 

@@ -30,16 +30,16 @@ from gdelphi.common.errors import GdelphiError, PipelineError, TrainingError
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import (
-    ForecastStore,
+    ForecastArchive,
     forecasts_folder,
     model_fingerprint,
 )
 from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.forecast import ForecastRequest, ForecastResult, forecast, open_predictor
-from gdelphi.forecast.naming import fitting_namer
+from gdelphi.forecast.naming import namer_fits
 from gdelphi.forecast.naming_choice import USUAL_NAMER
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.judge.score import ForecastsScored, score_forecasts
+from gdelphi.judge.score import ScoreResult, score_forecasts
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import EmbedResult, embed
 from gdelphi.measures.space import load_space
@@ -92,19 +92,19 @@ def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
     """Days that a forecast of tomorrow is still to be made from, in their order.
 
     All complete days since forecasts began that have none, whoever would have made it, up to
-    FURTHEST_BACK days back: missed nights, and days that were late. The latest also if only another
-    model, or this one about fewer streams, has spoken of it. Into an empty folder goes the latest
-    alone: the past is for `backfill`.
+    FURTHEST_BACK days back: missed nights, and days that were late. The latest also if it has only
+    a forecast of another model, or of this one about fewer streams. Into an empty folder goes the
+    latest alone: the past is for `backfill`.
     """
     days = possible_origins(settings, as_of)
-    made = ForecastStore(forecasts_folder(settings)).list()
-    tomorrow = [each.recipe for each in made if each.recipe.horizon == 1]
+    made = ForecastArchive(forecasts_folder(settings)).list()
+    tomorrow = [manifest.recipe for manifest in made if manifest.recipe.horizon == 1]
     if not days:
         return []
-    latest, spoken = days[-1], {recipe.origin for recipe in tomorrow}
-    began = min(spoken, default=latest)
+    latest, origins = days[-1], {recipe.origin for recipe in tomorrow}
+    began = min(origins, default=latest)
     since = max(began, latest - timedelta(days=FURTHEST_BACK))
-    due = {day for day in days if day >= since and day not in spoken}
+    due = {day for day in days if day >= since and day not in origins}
     name, wanted = model_fingerprint(model), _streams_wanted(settings.flows.streams, model)
     whole = any(
         recipe.origin == latest and recipe.model == name and len(recipe.streams) >= wanted
@@ -115,13 +115,14 @@ def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
 
 def _streams_wanted(text: str, model: Path) -> int:
     """How many streams a forecast is about; what text names none is refused when it is made."""
-    said = json.loads((model / "training.json").read_text(encoding="utf-8"))
-    known = len(said["origin"]["pack"]["streams"])
+    training = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    known = len(training["origin"]["pack"]["streams"])
     if text.strip().lower() == "all":
         return known
     largest = re.fullmatch(r"top(\d+)", text.strip().lower())
-    named = int(largest[1]) if largest else len({each.strip().upper() for each in text.split(",")})
-    return min(named, known)
+    if largest:
+        return min(int(largest[1]), known)
+    return min(len({name.strip().upper() for name in text.split(",")}), known)
 
 
 def due_reports(settings: Settings, new: Sequence[date], as_of: date) -> list[date]:
@@ -130,8 +131,9 @@ def due_reports(settings: Settings, new: Sequence[date], as_of: date) -> list[da
     if not days:
         return []
     since = days[-1] - timedelta(days=FURTHEST_BACK)
-    spoken = {each.recipe.origin for each in ForecastStore(forecasts_folder(settings)).list()}
-    owed = {day for day in spoken if day >= since and not _reported(settings, day)}
+    manifests = ForecastArchive(forecasts_folder(settings)).list()
+    origins = {manifest.recipe.origin for manifest in manifests}
+    owed = {day for day in origins if day >= since and not _reported(settings, day)}
     return sorted({*new, *owed.intersection(days), days[-1]})
 
 
@@ -147,18 +149,18 @@ def bring(settings: Settings, since: date | None = None, until: date | None = No
     result = ingest(settings, IngestRequest(since=since, until=until))
     if not result.succeeded:
         first = result.problems[0] if result.problems else None
-        told = f"; the first: {first.name}, {first.reason}" if first else ""
+        example = f"; the first: {first.name}, {first.reason}" if first else ""
         raise PipelineError(
             f"{len(result.problems) + result.not_tried} files of {result.archive} could not be "
-            f"loaded{told}. `gdelphi status` tells of all"
+            f"loaded{example}. `gdelphi status` tells of all"
         )
     return result
 
 
-def score(settings: Settings, as_of: date) -> ForecastsScored | None:
+def score(settings: Settings, as_of: date) -> ScoreResult | None:
     """Score all forecasts whose day has come; None if there are no forecasts."""
     folder = forecasts_folder(settings)
-    if not ForecastStore(folder).list():
+    if not ForecastArchive(folder).list():
         return None
     return score_forecasts(settings, folder, as_of=as_of)
 
@@ -179,7 +181,7 @@ class PipelineRun:
     ingested: IngestResult | None = None
     embedded: EmbedResult | None = None
     forecasts: list[ForecastResult] = field(default_factory=list)
-    scored: ForecastsScored | None = None
+    scored: ScoreResult | None = None
     reports: list[ReportWritten] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """worth knowing, and no failure"""
@@ -329,7 +331,7 @@ def train_namer(settings: Settings) -> TextTrained | None:
     to futures are tried when a challenger is calibrated. None if there is nothing to do."""
     space = load_space(measures_folder(settings) / "space")
     folder = settings.flows.models / USUAL_NAMER
-    if fitting_namer(folder, space):
+    if namer_fits(folder, space):
         return None
     return _on_or_anew(partial(train_text_model, settings, "namer", folder), folder)
 

@@ -7,12 +7,12 @@
 A challenger takes the place of the model in use if it is not worse on validation B: both are asked
 for the same days and streams, and the Brier score of each target, of the roots, is taken relative
 to the stack's, so that no target counts more than another. As everywhere a day is answered by a
-combination that was fitted on other days (`publish.fit_publisher`), and days that the incumbent was
+combination that was fitted on other days (`fit_publisher`), and days that the incumbent was
 trained or stopped on are left out.
 
 What is in use is a copy: another training into the challenger's folder must not change it. The link
 is replaced in one moment, so a forecast at any time finds a whole model. The log is written before
-the link is, so it may tell of a switch that did not come about, and never lacks one that did.
+the link is, so it may hold a switch that did not come about, and never lacks one that did.
 """
 
 import getpass
@@ -28,16 +28,16 @@ from statistics import mean
 from typing import Any, Final, Literal
 
 from gdelphi.common.errors import PromotionError
-from gdelphi.common.files import alone
+from gdelphi.common.files import alone, atomic_write
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import model_fingerprint
 from gdelphi.forecast.calibrate import ensure_calibrated
-from gdelphi.forecast.members import members
+from gdelphi.forecast.members import model_members
 from gdelphi.forecast.predictor import BEFORE, Predictor
 from gdelphi.forecast.publisher import (
     BLOCKS,
-    Choice,
+    PublishedChoice,
     fit_publisher,
 )
 from gdelphi.measures.profiles import read_profiles
@@ -130,7 +130,7 @@ def promote(
         if incumbent and not force:
             compared = compare(settings, predictor, incumbent, on_step=on_step)
             if compared.worse:
-                reason = f"worse on validation B: {_told(compared)}"
+                reason = f"worse on validation B: {_scores(compared)}"
                 _log(settings, "kept", before, str(before), challenger, reason, compared)
                 return Decided("kept", link, str(before), _previous(settings), reason, compared)
         reason = _why(incumbent, compared)
@@ -152,11 +152,11 @@ def _incumbent(settings: Settings, *, force: bool) -> Path | None:
 
 def _why(incumbent: Path | None, compared: Compared | None) -> str:
     if compared:
-        return f"not worse on validation B: {_told(compared)}"
+        return f"not worse on validation B: {_scores(compared)}"
     return "forced" if incumbent else "the first model in use"
 
 
-def _told(compared: Compared) -> str:
+def _scores(compared: Compared) -> str:
     return f"{compared.challenger:.4f} against {compared.incumbent:.4f} of the stack's Brier score"
 
 
@@ -218,16 +218,17 @@ def compare(
 
 
 def _origin(folder: Path) -> dict[str, Any]:
+    """What a model was made from, by its training.json."""
     try:
         text = (folder / "training.json").read_text(encoding="utf-8")
-        found: dict[str, Any] = json.loads(text)["origin"]
-        found["space"], found["pack"]["streams"], found["split"]["validation_a"][1]
+        origin: dict[str, Any] = json.loads(text)["origin"]
+        origin["space"], origin["pack"]["streams"], origin["split"]["validation_a"][1]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise PromotionError(
             f"the model in use, {folder}, cannot be read ({error!r}): bring it back from a copy, "
             "or take the challenger with --force"
         ) from None
-    return found
+    return origin
 
 
 def _judged(
@@ -236,16 +237,16 @@ def _judged(
     streams: tuple[str, ...],
     before: Sequence[date],
     days: Sequence[date],
-) -> Mapping[str, Choice]:
+) -> Mapping[str, PublishedChoice]:
     """Brier scores of the roots, each day answered by what was fitted on others."""
     predictor = Predictor(settings, folder)
     first = predictor.pack.first_day
     history = read_profiles(predictor.settings, "root", streams, since=first, until=days[-1])
-    readings = members(predictor.sampler, streams, "root")
+    readings = model_members(predictor.sampler, streams, "root")
     return fit_publisher("root", history, readings, before=before, validation_b=days).choices
 
 
-def _relative(choice: Choice) -> float:
+def _relative(choice: PublishedChoice) -> float:
     """The combination's score over the stack's, whether or not it would be published: two models
     that both stand behind the stack still differ in their futures."""
     return choice.combined / choice.stack
@@ -260,21 +261,19 @@ def _alone(settings: Settings) -> AbstractContextManager[None]:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """A model without the state of its training, whole or not at all."""
+    """Copy a model without the checkpoint of its training, whole or not at all."""
     if folder.exists():
         return  # named by what is in it
-    beside = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
-    shutil.copytree(source, beside, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    beside.rename(folder)
+    with atomic_write(folder) as part:
+        shutil.copytree(source, part, ignore=shutil.ignore_patterns(*NOT_COPIED))
 
 
 def _switch(settings: Settings, name: str) -> None:
     link = current_link(settings)
-    beside = link.with_name(f".{CURRENT}.part")
-    beside.unlink(missing_ok=True)
-    beside.symlink_to(name, target_is_directory=True)
-    beside.replace(link)
+    part = link.with_name(f".{CURRENT}.part")
+    part.unlink(missing_ok=True)
+    part.symlink_to(name, target_is_directory=True)
+    part.replace(link)
 
 
 def _log(
@@ -286,7 +285,7 @@ def _log(
     reason: str,
     compared: Compared | None = None,
 ) -> None:
-    said = {
+    entry = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "who": _who(),
         "action": action,
@@ -297,7 +296,7 @@ def _log(
         "compared": asdict(compared) if compared else None,
     }
     with (settings.flows.models / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(said, default=str) + "\n")
+        file.write(json.dumps(entry, default=str) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -312,10 +311,10 @@ def _who() -> str:
 def _previous(settings: Settings) -> str | None:
     """The model that the one in use has taken the place of."""
     incumbent = model_in_use(settings)
-    switches = [each for each in read_log(settings) if each["action"] != "kept"]
-    for each in reversed(switches):
-        if incumbent and each["to"] == incumbent.name:
-            before: str | None = each["from"]
+    switches = [entry for entry in read_log(settings) if entry["action"] != "kept"]
+    for entry in reversed(switches):
+        if incumbent and entry["to"] == incumbent.name:
+            before: str | None = entry["from"]
             return before
     return None
 

@@ -2,7 +2,7 @@
 
     2014-06-01/3f9c2a71b0d4e586/  origin, and a name made from all that decides the content
         forecast.json             what it was made from and when, and a checksum of each file
-        probabilities.parquet     and the other tables (see `forecast_tables`)
+        probabilities.parquet     and the other tables (see tables.py)
 
 The name is a hash of origin, horizon, streams, data, model, futures and seed, but not of the time:
 who makes the same forecast again finds it there. A forecast that could be written over would be
@@ -13,8 +13,6 @@ and the store is rebuilt from archives, which know nothing of forecasts.
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -25,15 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.common.errors import ForecastError
+from gdelphi.common.files import DIGEST_LENGTH, atomic_write, file_digest, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS
 
 FORMAT: Final = 1
 MANIFEST: Final = "forecast.json"
-ID_LENGTH: Final = 16
 ARGUMENTS_FILE: Final = "arguments.json"
 NAMES_FILE: Final = "names.json"
-FUTURES_FILE: Final = "futures.json"  # is there only if names were chosen: see `name_choice`
+FUTURES_FILE: Final = "futures.json"
+"""there only if names, or what futures are made of, were chosen"""
 MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 
 
@@ -43,15 +42,15 @@ def forecasts_folder(settings: Settings) -> Path:
 
 
 def model_fingerprint(folder: Path, horizon: int = 1) -> str:
-    """Of a model's weights and of what was fitted and chosen beside them; names.json has the digest
-    of the namer."""
+    """A short name for a model's weights and what was fitted and chosen beside them. The namer is
+    part of it by its digest in names.json."""
     digest = hashlib.sha256()
     further = f"-{horizon}" if horizon > 1 else ""
     published = [f"published-{level}{further}.json" for level in LEVELS]
     chosen = [name for name in (NAMES_FILE, FUTURES_FILE) if (folder / name).exists()]
     for name in (*MODEL_FILES, *published, *chosen):
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
-    return digest.hexdigest()[:16]
+        digest.update(bytes.fromhex(file_digest(folder / name)))
+    return digest.hexdigest()[:DIGEST_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class Recipe:
     @property
     def id(self) -> str:
         """A short name that no other recipe has."""
-        text = json.dumps([FORMAT, self.plain()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+        return text_digest(json.dumps([FORMAT, self.plain()], sort_keys=True))
 
     def plain(self) -> dict[str, Any]:
         """The same in the types of JSON."""
@@ -85,13 +83,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class NamingInfo:
-    """How the atoms of a forecast's futures are called: see `names`."""
+    """How the atoms of a forecast's futures are named: see naming.py."""
 
     by: Literal["origin", "nearest", "namer"]
     atoms: int
     """that are heavy enough to be named"""
     renamed: int
-    """of these, called other than what they come from"""
+    """of these, named other than the phrase that they come from"""
     unreadable: int
     """of these, not named, so that they keep the phrase that they come from"""
 
@@ -152,25 +150,27 @@ class StoredForecast:
         """One of its tables, or columns of it: probabilities, shares, futures, brief, events,
         evidence."""
         if name not in self:
-            there = ", ".join(sorted(Path(each).stem for each in self.manifest.files))
-            raise ForecastError(f"{self.folder} has no table {name}: it has {there}")
-        chosen = None if columns is None else list(columns)
-        return pq.read_table(self.folder / f"{name}.parquet", columns=chosen)
+            tables = ", ".join(sorted(Path(file).stem for file in self.manifest.files))
+            raise ForecastError(f"{self.folder} has no table {name}: it has {tables}")
+        wanted = None if columns is None else list(columns)
+        return pq.read_table(self.folder / f"{name}.parquet", columns=wanted)
 
 
-class ForecastStore:
-    """A folder of forecasts."""
+class ForecastArchive:
+    """A folder of forecasts, to which forecasts are added and in which none is changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, origin: date, id: str) -> Path:  # noqa: A002 - what it is called everywhere
+        """The folder of a forecast."""
         return self.folder / origin.isoformat() / id
 
     def list(self) -> list[ForecastManifest]:
-        """All forecasts that are there, by origin and then by the time of issue."""
-        found = [read_manifest(path.parent) for path in self.folder.glob(f"*-*-*/[!.]*/{MANIFEST}")]
-        return sorted(found, key=lambda each: (each.recipe.origin, each.issued_at, each.id))
+        """The manifests of all forecasts, by origin and then by the time of issue."""
+        paths = self.folder.glob(f"*-*-*/[!.]*/{MANIFEST}")
+        manifests = [read_manifest(path.parent) for path in paths]
+        return sorted(manifests, key=lambda one: (one.recipe.origin, one.issued_at, one.id))
 
     def find(self, recipe: Recipe) -> StoredForecast | None:
         """The forecast of a recipe, checked, if it has been made."""
@@ -179,16 +179,16 @@ class ForecastStore:
 
     def load(self, origin: date, id: str | None = None) -> StoredForecast:  # noqa: A002
         """A forecast, checked; without an id the one that was issued last."""
-        there = [each for each in self.list() if each.recipe.origin == origin]
-        wanted = [each for each in there if id is None or each.id == id]
+        ids = [manifest.id for manifest in self.list() if manifest.recipe.origin == origin]
+        wanted = ids if id is None else [known for known in ids if known == id]
         if not wanted:
-            known = ", ".join(each.id for each in there) or "none"
+            known = ", ".join(ids) or "none"
             what = f"no forecast {id} at {origin}" if id else f"no forecast at {origin}"
             raise ForecastError(
                 f"{what} in {self.folder} (there: {known}): `gdelphi forecast --origin {origin}` "
                 "makes one"
             )
-        return _checked(self.path(origin, wanted[-1].id))
+        return _checked(self.path(origin, wanted[-1]))
 
     def put(
         self,
@@ -200,79 +200,64 @@ class ForecastStore:
     ) -> StoredForecast:
         """Write a forecast, whole or not at all; one that is there stays as it is."""
         folder = self.path(recipe.origin, recipe.id)
-        beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
         try:
-            for name, table in tables.items():
-                _write(table, beside / f"{name}.parquet")
-            files = {path.name: _sha256(path) for path in sorted(beside.iterdir())}
-            manifest = ForecastManifest(recipe, datetime.now(UTC), fitted_until, files, named)
-            text = json.dumps(manifest.plain(), indent=2) + "\n"
-            (beside / MANIFEST).write_text(text, encoding="utf-8")
-            _move(beside, folder)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            with atomic_write(folder) as part:
+                part.mkdir()
+                for name, table in tables.items():
+                    path = part / f"{name}.parquet"
+                    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+                files = {path.name: file_digest(path) for path in sorted(part.iterdir())}
+                manifest = ForecastManifest(recipe, datetime.now(UTC), fitted_until, files, named)
+                text = json.dumps(manifest.plain(), indent=2) + "\n"
+                (part / MANIFEST).write_text(text, encoding="utf-8")
+        except OSError:
+            if not folder.exists():  # else another process was quicker, and its forecast stays
+                raise
         return _checked(folder)
-
-
-def _move(beside: Path, folder: Path) -> None:
-    """Into its place in one moment; where another process was quicker, its forecast stays."""
-    try:
-        beside.rename(folder)
-    except OSError:
-        if not folder.exists():
-            raise
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
 def read_manifest(folder: Path) -> ForecastManifest:
-    """What a forecast's folder says of itself; its tables are not looked at."""
+    """The manifest in a forecast's folder; its tables are not looked at."""
     path = folder / MANIFEST
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        if said["format"] != FORMAT:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
             raise ForecastError(
-                f"{path} has format {said['format']}, this gdelphi reads {FORMAT}: read it with "
-                f"gdelphi {said.get('gdelphi')}"
+                f"{path} has format {content['format']}, this gdelphi reads {FORMAT}: read it with "
+                f"gdelphi {content.get('gdelphi')}"
             )
-        manifest = _manifest(said)
+        manifest = _manifest(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder, f"{MANIFEST} cannot be read ({error!r})") from None
-    if not manifest.id == said["id"] == folder.name:
+    if not manifest.id == content["id"] == folder.name:
         raise _damaged(folder, f"{MANIFEST} is of the forecast {manifest.id}")
     return manifest
 
 
-def _manifest(said: Mapping[str, Any]) -> ForecastManifest:
-    given = {name: said[name] for name in Recipe.__dataclass_fields__}
-    given |= {"origin": date.fromisoformat(given["origin"]), "streams": tuple(given["streams"])}
-    issued = datetime.fromisoformat(said["issued_at"])
-    fitted = date.fromisoformat(said["fitted_until"])
-    named = NamingInfo(**said["names"]) if said.get("names") else None
-    return ForecastManifest(Recipe(**given), issued, fitted, dict(said["files"]), named)
+def _manifest(content: Mapping[str, Any]) -> ForecastManifest:
+    fields = {name: content[name] for name in Recipe.__dataclass_fields__}
+    fields |= {"origin": date.fromisoformat(fields["origin"]), "streams": tuple(fields["streams"])}
+    return ForecastManifest(
+        recipe=Recipe(**fields),
+        issued_at=datetime.fromisoformat(content["issued_at"]),
+        fitted_until=date.fromisoformat(content["fitted_until"]),
+        files=dict(content["files"]),
+        named=NamingInfo(**content["names"]) if content.get("names") else None,
+    )
 
 
 def _checked(folder: Path) -> StoredForecast:
     """A forecast after its files were held against their checksums."""
     manifest = read_manifest(folder)
-    there = {path.name for path in folder.iterdir()} - {MANIFEST}
-    strange = sorted(there.symmetric_difference(manifest.files))
+    files = {path.name for path in folder.iterdir()} - {MANIFEST}
+    strange = sorted(files.symmetric_difference(manifest.files))
     if strange:
         raise _damaged(folder, f"{', '.join(strange)}: missing, or not of it")
     for name, checksum in manifest.files.items():
-        if _sha256(folder / name) != checksum:
+        if file_digest(folder / name) != checksum:
             raise _damaged(folder, f"{name} is not what was written")
     return StoredForecast(folder, manifest)
 

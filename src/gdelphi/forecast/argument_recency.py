@@ -1,8 +1,14 @@
 """Recency kernels over observed arguments: what the past says of a value, as it stands on a day.
 
 A component is a distribution of values made from past days alone: for each scope (the event itself,
-the codes above it, the whole stream) and each half-life the weights of past rows, halved with every
-half-life of age; and the day on which the event was last seen. Sums are kept for all pairs of cell
+the codes above it, the whole stream) and each half-life h the weights of past rows, halved with
+every half-life of age,
+
+    p(value | cell)  =  S(cell, value) / sum_v S(cell, v),
+    S(cell, value)   =  sum over its rows up to the origin of  weight * 0.5^((origin - day) / h);
+
+and the day on which the event was last seen. S of the next day is S * 0.5^(1 / h) plus that day's
+rows. Sums are kept for all pairs of cell
 and value at once and carried on from day to day, so that a backtest reads each row once and a
 single origin costs one pass over the rows before it. Not chosen: prefix sums by day (exact for any
 window, but a table of days times pairs).
@@ -54,23 +60,23 @@ ANYONE: Final = "anyone"
 SOMEBODY_ELSE: Final = "somebody else"
 
 
-def components(level: Level) -> tuple[str, ...]:
+def component_names(level: Level) -> tuple[str, ...]:
     """The names of a level's components, in their order."""
-    kernels = [f"{scope} {_shown(life)}" for scope in SCOPES[level] for life in HALF_LIVES]
+    kernels = [f"{scope} {_life(life)}" for scope in SCOPES[level] for life in HALF_LIVES]
     return (*kernels, LAST_SEEN, ANYONE, SOMEBODY_ELSE)
 
 
-def frequencies(level: Level) -> str:
+def frequency_component(level: Level) -> str:
     """The component that takes all days alike of the event itself."""
-    return f"{SCOPES[level][0]} {_shown(HALF_LIVES[-1])}"
+    return f"{SCOPES[level][0]} {_life(HALF_LIVES[-1])}"
 
 
-def _shown(half_life: float) -> str:
+def _life(half_life: float) -> str:
     return "always" if np.isinf(half_life) else f"{half_life:g}"
 
 
-class Outcomes(NamedTuple):
-    """What came on a day: a row for each cell (stream and event) and value; columns [n]."""
+class ArgumentOutcomes(NamedTuple):
+    """What a day brought: a row for each cell (stream and event) and value; columns [n]."""
 
     cell: IntArray
     value: IntArray
@@ -82,7 +88,7 @@ class Outcomes(NamedTuple):
     """[n, component], the probability that each component gave to the value"""
 
 
-class Mixed(NamedTuple):
+class Mixture(NamedTuple):
     """A mixture of components over the values of some cells.
 
     The probability of a value that has been seen is `named + anyone`, that of one that has not 0;
@@ -94,9 +100,9 @@ class Mixed(NamedTuple):
     anyone: FloatArray
     """[cell], for each value that has been seen in any stream"""
 
-    def at(self, cell: int) -> "Mixed":
+    def at(self, cell: int) -> "Mixture":
         """One of the cells."""
-        return Mixed(self.named[cell : cell + 1], self.anyone[cell : cell + 1])
+        return Mixture(self.named[cell : cell + 1], self.anyone[cell : cell + 1])
 
     def probability(self, cell: int, value: int) -> float:
         """Of a value that has been seen."""
@@ -107,18 +113,23 @@ class Mixed(NamedTuple):
         size = min(most, self.named.shape[1])
         if size == 0:
             return [np.zeros(0, dtype=np.int64) for _ in self.named]
-        least = np.partition(self.named, -size, axis=1)[:, -size]
-        return [_largest(row, bound, most) for row, bound in zip(self.named, least, strict=True)]
-
-
-def _largest(row: FloatArray, bound: float, most: int) -> IntArray:
-    found = np.flatnonzero((row >= bound) & (row > 0))
-    largest: IntArray = found[np.argsort(-row[found], kind="stable")][:most]
-    return largest
+        # Sorting only what reaches the size-th largest: there are thousands of values, of which a
+        # cell names a few.
+        bounds = np.partition(self.named, -size, axis=1)[:, -size]
+        largest = []
+        for row, bound in zip(self.named, bounds, strict=True):
+            values = np.flatnonzero((row >= bound) & (row > 0))
+            largest.append(values[np.argsort(-row[values], kind="stable")][:most])
+        return largest
 
 
 class _Sums:
-    """Decayed weights of the pairs of cell and value of one scope."""
+    """Decayed weights of the pairs of cell and value of one scope.
+
+    Pairs are sorted by cell, so those of a cell are one stretch, from start[cell] to
+    start[cell + 1]. Only pairs that some row of the whole history has exist: far fewer than cells
+    times values.
+    """
 
     def __init__(self, observed: ObservedArguments, cell: IntArray, cells: int) -> None:
         """`cell` of each row; rows with -1 take no part."""
@@ -143,6 +154,7 @@ class _Sums:
         self.last_total = np.zeros(cells)
 
     def decay(self, days: int) -> None:
+        """Move on by some days without rows."""
         factors = 0.5 ** (days / np.array(HALF_LIVES))
         self.sums *= factors
         self.totals *= factors
@@ -157,6 +169,7 @@ class _Sums:
             decayed = weight * 0.5 ** ((until - day) / life)
             self.sums[:, number] += np.bincount(pair, decayed, len(self.sums))
             self.totals[:, number] += np.bincount(cell, decayed, len(self.totals))
+        # The last day of each cell; where that is a new one, its weights begin at 0 again.
         np.maximum.at(self.last_day, cell, day)
         latest = day == self.last_day[cell]
         pair, cell, weight = pair[latest], cell[latest], weight[latest]
@@ -172,8 +185,8 @@ class _Sums:
         Later ones would add nothing but zeros; yet the last bit of a product depends on its shape.
         """
         first, last = self.start[cell : cell + 2]
-        found: IntArray = first + np.flatnonzero(self.sums[first:last, -1] > 0)
-        return found
+        pairs: IntArray = first + np.flatnonzero(self.sums[first:last, -1] > 0)
+        return pairs
 
     def kernel(self, pairs: IntArray, cells: IntArray | int) -> FloatArray:
         """The probabilities of pairs in their cells, [pair, half-life]; 0 in an empty cell."""
@@ -199,7 +212,7 @@ class RecencyIndex:
         observed = history.observed[kind]
         if kind == "region":  # forecast and judged where a region is named
             blank = [at for at, value in enumerate(observed.values) if value == UNKNOWN_REGION]
-            observed = observed.at(~np.isin(observed.value, blank))
+            observed = observed.select(~np.isin(observed.value, blank))
         self.observed = observed
         self.codes = standard_events(level)
         self._starts = np.searchsorted(observed.day, np.arange(len(history.days) + 1))
@@ -221,15 +234,15 @@ class RecencyIndex:
         """For each scope the cell that each of the finest cells lies in, [cell]."""
         cells = np.arange(len(self.history.streams) * len(self.codes))
         stream, code = np.divmod(cells, len(self.codes))
-        found = [cells]
+        wider = [cells]
         for scope in SCOPES[self.level][1:]:
             if scope == "stream":
-                found.append(stream)
+                wider.append(stream)
                 continue
-            place = {each: at for at, each in enumerate(standard_events(scope))}
-            above = np.array([place[_above(each, scope)] for each in self.codes], dtype=np.int64)
-            found.append(stream * len(place) + above[code])
-        return found
+            place = {event: at for at, event in enumerate(standard_events(scope))}
+            above = np.array([place[_above(event, scope)] for event in self.codes], dtype=np.int64)
+            wider.append(stream * len(place) + above[code])
+        return wider
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -249,7 +262,7 @@ class RecencyIndex:
     def advance(self, origin: int) -> None:
         """Take in all days up to an origin, given as a position; it cannot go back."""
         if origin < self.origin:
-            raise ArgumentsError("a memory of arguments cannot forget: make a new one")
+            raise ArgumentsError("an index of arguments cannot go back in time: make a new one")
         if origin == self.origin:
             return
         days = min(origin, len(self.history.days) - 1)
@@ -264,22 +277,24 @@ class RecencyIndex:
 
     def evidence(self, cells: IntArray) -> FloatArray:
         """How much weight the recent past of cells has, [cell]."""
-        found: FloatArray = self._finest.totals[cells, EVIDENCE]
-        return found
+        weights: FloatArray = self._finest.totals[cells, EVIDENCE]
+        return weights
 
-    def outcomes(self, day: int) -> Outcomes:
-        """What came on a day, with the components as they stood at the origin."""
+    def outcomes(self, day: int) -> ArgumentOutcomes:
+        """What a day brought, with the components as they stood at the origin."""
         rows = slice(self._starts[day], self._starts[day + 1])
         pair, weight = self._finest.pair[rows], self.observed.weight[rows].astype(np.float64)
         pairs, places = np.unique(pair[pair >= 0], return_inverse=True)
         weights: FloatArray = np.bincount(places, weight[pair >= 0], len(pairs)).astype(np.float64)
         cell, value = self._finest.cell[pairs], self._finest.value[pairs]
         share = weights / np.bincount(cell, weights)[cell] if len(cell) else weights
-        said = self._said(self._finest.first[pairs], cell, value)
-        return Outcomes(cell, value, share, self.evidence(cell), said)
+        components = self._components(self._finest.first[pairs], cell, value)
+        return ArgumentOutcomes(cell, value, share, self.evidence(cell), components)
 
-    def _said(self, rows: IntArray, cell: IntArray, value: IntArray) -> FloatArray:
-        """The components' probabilities of values in cells, of which a row each is given."""
+    def _components(self, rows: IntArray, cell: IntArray, value: IntArray) -> FloatArray:
+        """The components' probabilities of values in cells, of which a row each is given,
+        [row, component]. From the widest scope to the finest, so that one without any past takes
+        the distribution of the next wider."""
         seen = self.seen[value]
         uniform = seen / max(int(self.seen.sum()), 1)
         kernels: list[FloatArray] = []
@@ -293,27 +308,30 @@ class RecencyIndex:
             kernels.insert(0, wider)
         return np.column_stack([*kernels, last, uniform, (~seen).astype(np.float64)])
 
-    def mixed(self, cells: IntArray, shares: FloatArray) -> Mixed:
+    def mixture(self, cells: IntArray, shares: FloatArray) -> Mixture:
         """The mixture over all values for some cells; `shares` [cell, component]."""
         count = len(HALF_LIVES)
         named = np.zeros((len(cells), len(self.observed.values)))
-        left = np.zeros((len(cells), count + 1))  # shares that fell to a wider scope
-        left[:, count] = shares[:, -3]
+        # The same fallback as of components, the other way round: the shares of kernels that have
+        # nothing to go by are handed on to the next wider scope, at last to anyone.
+        left = np.zeros((len(cells), count + 1))
+        left[:, count] = shares[:, -3]  # of what was last seen
         for number, sums in enumerate(self._scopes):
             left[:, :count] += shares[:, number * count : (number + 1) * count]
             left = self._add(named, sums, self._wider[number][cells], left)
         anyone = shares[:, -2] + left.sum(axis=1)
-        return Mixed(named, anyone / max(int(self.seen.sum()), 1))
+        return Mixture(named, anyone / max(int(self.seen.sum()), 1))
 
     @staticmethod
     def _add(named: FloatArray, sums: _Sums, cells: IntArray, given: FloatArray) -> FloatArray:
-        """Add a scope's part to the mixture; the shares of what it has nothing to say about."""
+        """Add a scope's part to the mixture, and return the shares that it has no use for: those of
+        kernels without any past rows."""
         empty = np.column_stack([sums.totals[cells] <= 0, sums.last_total[cells] <= 0])
         used = np.where(empty, 0.0, given)
         for cell in np.unique(cells).tolist():  # a wide scope is that of many cells
             pairs, rows = sums.known(cell), cells == cell
-            said = np.column_stack([sums.kernel(pairs, cell), sums.last(pairs, cell)])
-            named[np.ix_(rows, sums.value[pairs])] += used[rows] @ said.T
+            kernels = np.column_stack([sums.kernel(pairs, cell), sums.last(pairs, cell)])
+            named[np.ix_(rows, sums.value[pairs])] += used[rows] @ kernels.T
         return np.where(empty, given, 0.0)
 
 
@@ -323,12 +341,14 @@ def _above(code: str, level: Scope) -> str:
     return event.root if level == "root" else event.base or event.code
 
 
-def sweep(memory: RecencyIndex, days: Sequence[date]) -> Iterator[tuple[date, Outcomes]]:
-    """Target days in their order with what came, each seen from the day before."""
+def outcomes_by_day(
+    index: RecencyIndex, days: Sequence[date]
+) -> Iterator[tuple[date, ArgumentOutcomes]]:
+    """Target days in their order with what they brought, each seen from the day before."""
     for day in sorted(set(days)):
-        at = memory.history.day(day)
-        if 0 < at < len(memory.history.days):
-            memory.advance(at - 1)
-            outcomes = memory.outcomes(at)
+        at = index.history.day(day)
+        if 0 < at < len(index.history.days):
+            index.advance(at - 1)
+            outcomes = index.outcomes(at)
             if len(outcomes.cell):
                 yield day, outcomes

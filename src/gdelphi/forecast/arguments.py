@@ -62,7 +62,8 @@ class ObservedArguments(NamedTuple):
     value: Places
     weight: npt.NDArray[np.float32]
 
-    def at(self, rows: slice | BoolArray | IntArray) -> "ObservedArguments":
+    def select(self, rows: BoolArray) -> "ObservedArguments":
+        """Some of the rows."""
         _, stream, day, event, value, weight = self
         return ObservedArguments(
             self.values, stream[rows], day[rows], event[rows], value[rows], weight[rows]
@@ -95,6 +96,7 @@ class ArgumentHistory:
         return (day - self.days[0]).days
 
     def stream(self, stream: str) -> int:
+        """The position of a stream."""
         if stream not in self.streams:
             raise ArgumentsError(
                 f"stream {stream!r} was not read; there are {', '.join(self.streams)}"
@@ -104,13 +106,13 @@ class ArgumentHistory:
     @cached_property
     def codes(self) -> Mapping[Level, IntArray]:
         """For each level the standard event of every event as its position, -1 if it has none."""
-        found = {}
+        codes = {}
         for number, level in enumerate(LEVELS):
             place = {code: at for at, code in enumerate(standard_events(level))}
-            found[level] = np.array(
+            codes[level] = np.array(
                 [place.get(event[number], -1) for event in self.events], dtype=np.int64
             )
-        return found
+        return codes
 
     def words(self, kind: ArgumentKind, value: str, stream: str, until: date) -> str:
         """How a value reads; a region's name is the one it had most often up to a day."""
@@ -183,8 +185,14 @@ def read_arguments(
         kind: _observed(source, kind, tuple(streams), days=days, events=events) for kind in KINDS
     }
     names = _region_names(source, observed["region"].values, days)
-    triples = tuple(_triple(event) for event in events.place)
-    return ArgumentHistory(tuple(streams), days, triples, observed, names)
+    triples = (event.split("|", 2) for event in events.place)
+    return ArgumentHistory(
+        streams=tuple(streams),
+        days=days,
+        events=tuple((root, base, full) for root, base, full in triples),
+        observed=observed,
+        region_names=names,
+    )
 
 
 def _days(connection: Connection, since: date | None, until: date | None) -> tuple[date, ...]:
@@ -254,8 +262,9 @@ def _observed(
     days: tuple[date, ...],
     events: _Vocabulary,
 ) -> ObservedArguments:
-    met = _Vocabulary()
-    found = [np.zeros((5, 0), dtype=np.int64)]
+    """One kind of argument, from the store: day, stream, event, value and weight of each row."""
+    values = _Vocabulary()
+    parts = [np.zeros((5, 0), dtype=np.int64)]
     for table in _tables(connection, _VALUES[kind], streams, days):
         value = coded(table.column("value"))
         if kind != "region":
@@ -265,14 +274,15 @@ def _observed(
             table.column("day").to_numpy().astype(np.int64),
             np.array([streams.index(key) for key in stream.keys], dtype=np.int64)[stream.places],
             events.places(coded(table.column("event"))),
-            met.places(value),
+            values.places(value),
         )
-        found.append(_summed(columns, table.column("units").to_numpy()))
-    return _in_order(tuple(met.place), np.concatenate(found, axis=1))
+        parts.append(_summed(columns, table.column("units").to_numpy()))
+    return _in_order(tuple(values.place), np.concatenate(parts, axis=1))
 
 
 def _in_order(values: tuple[str, ...], columns: IntArray) -> ObservedArguments:
-    """Values sorted, so that ties by position are ties by value, whatever was met first."""
+    """Columns [5, n] sorted by day, with values sorted too, so that ties by position are ties by
+    value, whatever was met first."""
     order = sorted(range(len(values)), key=values.__getitem__)
     moved = np.empty(len(values), dtype=np.int64)
     moved[order] = np.arange(len(values))
@@ -351,8 +361,3 @@ def _region_names(
         sorted((region, at[name], day, count) for region, name, day, count in rows), dtype=np.int32
     ).reshape(-1, 4)
     return RegionNames(names, *columns.T)
-
-
-def _triple(event: str) -> tuple[str, str, str]:
-    root, base, full = event.split("|", 2)
-    return root, base, full

@@ -55,14 +55,14 @@ class Baseline(ABC):
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """Forecasts for each stream of the history."""
         past = past_of(history, origin, horizon)
-        weighed = weigh(self.kernel(past), streams=len(history.streams))
-        samples = weighed.pick(past.shares)
-        occurs, headline, surge = (smoothed(past, weighed, target) for target in TARGETS)
+        days = weighted_days(self.kernel(past), streams=len(history.streams))
+        samples = days.select(past.shares)
+        occurs, headline, surge = (smoothed_probabilities(past, days, target) for target in TARGETS)
         return [
             make_forecast(
                 Forecast(
                     self.name, stream, origin, horizon, history.codes, occurs[number],
-                    headline[number], surge[number], samples[number], weighed.weights[number],
+                    headline[number], surge[number], samples[number], days.weights[number],
                 )
             )
             for number, stream in enumerate(history.streams)
@@ -70,49 +70,48 @@ class Baseline(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
-    """A kernel without the days that have no weight, which are most of them for some kernels."""
+class WeightedDays:
+    """The days of a kernel that have weight, which are few for some kernels."""
 
     days: slice | IntArray
     """positions of days: of all streams, [day], or of each, [stream, day]"""
     weights: FloatArray
     """[stream, day]"""
 
-    def pick(self, values: FloatArray) -> FloatArray:
-        """Those days of an array [stream, day, code]."""
+    def select(self, values: FloatArray) -> FloatArray:
+        """These days of an array [stream, day, code]."""
         if isinstance(self.days, slice) or self.days.ndim == 1:
             return values[:, self.days]
-        picked: FloatArray = values[np.arange(len(values))[:, None], self.days]
-        return picked
+        selected: FloatArray = values[np.arange(len(values))[:, None], self.days]
+        return selected
 
 
-def weigh(kernel: FloatArray, *, streams: int) -> Weighed:
+def weighted_days(kernel: FloatArray, *, streams: int) -> WeightedDays:
     """The days of a kernel that have weight; the last stretch of days as a view."""
     if kernel.ndim == 1:
         chosen = np.flatnonzero(kernel)
         weights = np.tile(kernel[chosen], (streams, 1))
         whole = chosen.size == kernel.size - chosen[0]
-        return Weighed(slice(int(chosen[0]), kernel.size) if whole else chosen, weights)
+        return WeightedDays(slice(int(chosen[0]), kernel.size) if whole else chosen, weights)
     number = np.count_nonzero(kernel, axis=1)
     if (number != number[:1]).any():
-        return Weighed(slice(0, kernel.shape[1]), kernel)
-    of_each = np.nonzero(kernel)[1].reshape(streams, -1)
-    return Weighed(of_each, np.take_along_axis(kernel, of_each, axis=1))
+        return WeightedDays(slice(0, kernel.shape[1]), kernel)
+    days = np.nonzero(kernel)[1].reshape(streams, -1)
+    return WeightedDays(days, np.take_along_axis(kernel, days, axis=1))
 
 
-def smoothed(past: Past, weighed: Weighed, target: str) -> FloatArray:
-    """Probabilities of a target under a kernel, smoothed; [stream, code]."""
-    weights = weighed.weights
-    rate = (weights[:, None] @ weighed.pick(past.happened(target)))[:, 0]
-    days = 1 / (weights**2).sum(axis=1, keepdims=True)
-    mixed: FloatArray = (days * rate + past.pooled_rate(target)) / (days + 1)
+def smoothed_probabilities(past: Past, days: WeightedDays, target: str) -> FloatArray:
+    """Probabilities of a target under a kernel, (n p_hat + c) / (n + 1); [stream, code]."""
+    rate = (days.weights[:, None] @ days.select(past.happened(target)))[:, 0]  # p_hat
+    number = 1 / (days.weights**2).sum(axis=1, keepdims=True)  # n
+    smoothed: FloatArray = (number * rate + past.pooled_rate(target)) / (number + 1)
     if target == "surge":
-        mixed += past.known.surges(past.size).undefined
-    mixed.flags.writeable = False
-    return mixed
+        smoothed += past.known.surges(past.size).undefined
+    smoothed.flags.writeable = False
+    return smoothed
 
 
-def exponential(ages: IntArray, half_life: float) -> FloatArray:
+def exponential_weights(ages: IntArray, half_life: float) -> FloatArray:
     """Weights that halve every `half_life` days, from the youngest day on.
 
     Days whose weight could not change the last bit of a sum are given none.
@@ -169,7 +168,7 @@ class Ewma(Baseline):
     name: str = "ewma"
 
     def kernel(self, past: Past) -> FloatArray:
-        return exponential(past.ages, self.half_life)
+        return exponential_weights(past.ages, self.half_life)
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ class RecencyBootstrap(Baseline):
     name: str = "recency"
 
     def kernel(self, past: Past) -> FloatArray:
-        kernels = [exponential(past.ages, half_life) for half_life in self.half_lives]
+        kernels = [exponential_weights(past.ages, half_life) for half_life in self.half_lives]
         mixed: FloatArray = np.mean(kernels, axis=0)
         return mixed
 
@@ -220,14 +219,12 @@ class Analogues(Baseline):
         moved = known.shares[:, :weeks] - known.shares[:, last : last + 1]
         in_shares = np.einsum("swk,swk->sw", moved, moved)
         in_volume = (known.volume[:, :weeks] - known.volume[:, last : last + 1]) ** 2
-        return _in_units(in_shares, known.shares_variance[:, last]) + _in_units(
-            in_volume, known.volume_variance[:, last]
+        units = (known.shares_variance[:, last], known.volume_variance[:, last])
+        shares_unit, volume_unit = (
+            np.where(variance > NO_VARIANCE, variance, 1.0)[:, None] for variance in units
         )
-
-
-def _in_units(squared: FloatArray, variance: FloatArray) -> FloatArray:
-    varied = variance > NO_VARIANCE
-    return squared / np.where(varied, variance, 1.0)[:, None]
+        distances: FloatArray = in_shares / shares_unit + in_volume / volume_unit
+        return distances
 
 
 def all_baselines() -> Sequence[Baseline]:

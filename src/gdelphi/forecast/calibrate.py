@@ -17,13 +17,13 @@ from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import LEVELS, Level, Measure
 from gdelphi.forecast.archive import ARGUMENTS_FILE, FUTURES_FILE
 from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
-from gdelphi.forecast.future_choice import Atoms, FutureChoice
-from gdelphi.forecast.naming import ChosenNames
-from gdelphi.forecast.naming_choice import choose_names
+from gdelphi.forecast.future_choice import AtomPlacement, FutureChoice
+from gdelphi.forecast.naming import NamingChoice
+from gdelphi.forecast.naming_choice import choose_names, spread_days
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import FINE_EXAMPLES, Predictor
-from gdelphi.forecast.publisher import Choice
-from gdelphi.forecast.reconstruct import Reconstructor, fit
+from gdelphi.forecast.publisher import PublishedChoice
+from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
 from gdelphi.ot.energy import sliced_energy_score
 
 CALIBRATED_FILE: Final = "calibrated.json"
@@ -39,11 +39,11 @@ class Calibrated:
     since: date
     until: date
     """of validation B"""
-    choices: tuple[tuple[Level, str, Choice], ...]
+    choices: tuple[tuple[Level, str, PublishedChoice], ...]
     """level, target, how it came to be published as it is"""
     futures: FutureChoice
     """whether the atoms of futures are moved"""
-    names: ChosenNames | None = None
+    names: NamingChoice | None = None
     """how futures are named; None: by their origin, without a choice"""
 
 
@@ -52,7 +52,7 @@ def calibrate(
 ) -> Calibrated:
     """Fit what is published, and who does what to whom, on validation B, and choose there whether
     atoms of futures are moved and what they are named by. Without a given namer one that lies
-    among the models is tried."""
+    among the models is tried. All of it is kept in the model's folder."""
     choices = []
     for level in LEVELS:
         on_step(f"fitting what is published of level {level}")
@@ -60,8 +60,8 @@ def calibrate(
         choices += [(level, target, choice) for target, choice in fitted.choices.items()]
     on_step("fitting who does what to whom")
     days = predictor.target_days("validation_b")
-    arguments = fit(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
-    arguments.save(predictor.folder / ARGUMENTS_FILE)
+    fitted_arguments = fit_reconstructor(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
+    fitted_arguments.save(predictor.folder / ARGUMENTS_FILE)
     futures = choose_futures(predictor, on_step)
     predictor.moves_atoms = futures.atoms == "moved"
     names = choose_names(predictor, on_step, namer=namer)
@@ -73,9 +73,7 @@ def choose_futures(
     predictor: Predictor, on_step: OnStep, *, days: int = FUTURES_DAYS
 ) -> FutureChoice:
     """Compare moved with drawn atoms on validation B, and keep the better beside the model."""
-    validation_b = predictor.target_days("validation_b")
-    places = np.linspace(0, len(validation_b) - 1, min(days, len(validation_b))).round()
-    chosen = [validation_b[place] for place in places.astype(int).tolist()]
+    chosen = spread_days(predictor.target_days("validation_b"), days)
     scores: list[tuple[float, float]] = []
     for number, day in enumerate(chosen, start=1):
         on_step(f"comparing moved atoms with drawn ones, day {number} of {len(chosen)}")
@@ -91,7 +89,7 @@ def choose_futures(
     values = np.array(scores).reshape(-1, 2)
     values = values[~np.isnan(values).any(axis=1)]
     means = values.mean(axis=0) if len(values) else np.full(2, np.nan)
-    atoms: Atoms = "drawn" if means[1] < means[0] else "moved"
+    atoms: AtomPlacement = "drawn" if means[1] < means[0] else "moved"
     choice = FutureChoice(atoms, float(means[0]), float(means[1]), len(chosen), len(values))
     write_json_atomically(predictor.folder / FUTURES_FILE, asdict(choice))
     return choice
@@ -100,24 +98,25 @@ def choose_futures(
 def _energy(futures: StreamFutures, outcome: Measure) -> float:
     """Fair energy score of futures with their weights; NaN if fewer than two have atoms."""
     exists = futures.exists
-    weights = futures.tilted.weights[exists]
+    weights = futures.reweighted.weights[exists]
     if exists.sum() < 2 or weights.sum() <= 0:
         return float("nan")
     members = []
     for number in np.flatnonzero(exists):
-        there = futures.weights[number] > 0
-        mass = futures.weights[number][there].astype(np.float64)
-        members.append(Measure(futures.points[number][there], mass / mass.sum()))
+        atoms = futures.weights[number] > 0
+        mass = futures.weights[number][atoms].astype(np.float64)
+        members.append(Measure(futures.points[number][atoms], mass / mass.sum()))
     return float(sliced_energy_score(members, outcome, weights=weights / weights.sum(), fair=True))
 
 
 def _arguments(predictor: Predictor, until: date) -> ArgumentHistory:
+    """The last ARGUMENT_DAYS of observed arguments up to a day."""
     since = max(predictor.pack.first_day, until - timedelta(days=ARGUMENT_DAYS))
     return read_arguments(predictor.settings, predictor.streams, since=since, until=until)
 
 
 def _mark(folder: Path) -> str:
-    """What was calibrated: a model that is trained again in its folder is another."""
+    """The text of calibrated.json: a model that is trained again in its folder has another."""
     weights = file_digest(folder / "model.safetensors")
     return json.dumps({"model.safetensors": weights}) + "\n"
 

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.settings import MeasureSettings
+from gdelphi.common.sections import MeasureSettings
 from gdelphi.common.types import IntArray, Measure
 from gdelphi.forecast.prediction import BriefAtom, StreamFutures
 from gdelphi.measures.clouds import Coded
@@ -25,16 +25,19 @@ class ExpectedDay(NamedTuple):
     """which they are, among the atoms of futures one after the other"""
 
 
-def brief_of(futures: StreamFutures, measures: MeasureSettings) -> tuple[BriefAtom, ...]:
+def expected_day_in_brief(
+    futures: StreamFutures, measures: MeasureSettings
+) -> tuple[BriefAtom, ...]:
     """The expected day in words; none if all futures are empty days."""
-    found = expected_day(futures, measures)
-    return () if found is None else named_day(found, futures)
+    expected = expected_day(futures, measures)
+    return () if expected is None else name_expected_day(expected, futures)
 
 
 def expected_day(futures: StreamFutures, measures: MeasureSettings) -> ExpectedDay | None:
     """The few-atom summary of the mean of the futures; None if all are empty days."""
-    of_futures = futures.tilted.weights * futures.exists
-    masses = (of_futures[:, None] * futures.weights).ravel()
+    # The mean of measures: each atom's weight in its future, times the weight of that future.
+    future_weights = futures.reweighted.weights * futures.exists
+    masses = (future_weights[:, None] * futures.weights).ravel()
     kept = np.argsort(-masses, kind="stable")[:BRIEF_POINTS]
     kept = kept[masses[kept] > 0]
     if not len(kept):
@@ -44,14 +47,21 @@ def expected_day(futures: StreamFutures, measures: MeasureSettings) -> ExpectedD
     return ExpectedDay(quantise_adaptively(measure, atom_rule(measures)), measure, kept)
 
 
-def named_day(expected: ExpectedDay, futures: StreamFutures) -> tuple[BriefAtom, ...]:
-    """Each atom is called what the atom of futures is called that stands for it: one of the most
-    frequent event among those near it. Naming the mean itself, where no event need lie, was tried:
-    its words are more usual, and its events are right less often (docs/LOG.md)."""
+def name_expected_day(expected: ExpectedDay, futures: StreamFutures) -> tuple[BriefAtom, ...]:
+    """The atoms of an expected day with their phrases.
+
+    Each is called what the atom of futures is called that stands for it: one of the most frequent
+    event among those near it. Naming the mean itself, where no event need lie, was tried: its words
+    are more usual, and its events are right less often (docs/LOG.md).
+    """
     atoms, measure, kept = expected
-    calls, named = futures.calls.ravel()[kept], futures.named.ravel()[kept]
-    codes = Coded(tuple(phrase.code for phrase in futures.called), calls)
+    shown, drawn = futures.shown_index.ravel()[kept], futures.drawn_index.ravel()[kept]
+    codes = Coded(tuple(phrase.code for phrase in futures.shown_phrases), shown)
     return tuple(
-        BriefAtom(futures.called[calls[point]], float(weight), futures.phrases[named[point]])
+        BriefAtom(
+            phrase=futures.shown_phrases[shown[point]],
+            weight=float(weight),
+            drawn=futures.drawn_phrases[drawn[point]],
+        )
         for point, weight in zip(name_atoms(codes, measure, atoms), atoms.weights, strict=True)
     )

@@ -53,10 +53,10 @@ class DrawnDay:
 
 @dataclass(frozen=True)
 class AtomExplained:
-    """Atoms of such futures that are near to the event, and called the same."""
+    """Atoms of such futures that are near to the event, and of one name."""
 
     phrase: str
-    """what they are called"""
+    """their name"""
     drawn: tuple[str, ...]
     """phrases of the past that they come from, the heaviest first; empty: the same phrase only"""
     code: str

@@ -22,29 +22,27 @@ from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS
 from gdelphi.forecast.archive import (
-    ForecastStore,
+    ForecastArchive,
     Recipe,
     StoredForecast,
+    forecasts_folder,
+    model_fingerprint,
 )
-from gdelphi.forecast.archive import forecasts_folder as forecasts_folder
-from gdelphi.forecast.archive import model_fingerprint as model_fingerprint
-from gdelphi.forecast.arguments import (
-    KINDS,
-)
+from gdelphi.forecast.arguments import KINDS
 from gdelphi.forecast.calibrate import ensure_calibrated, reconstructor
 from gdelphi.forecast.origin import (
     ForecastOrigin,
     choose_streams,
     resolve_origin,
 )
-from gdelphi.forecast.precedents import evidence_for
+from gdelphi.forecast.precedents import find_precedents
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.reconstruct import Reconstructor
 from gdelphi.forecast.tables import (
-    Reconstructed,
-    named_of,
-    tables_of,
+    ReconstructedEvent,
+    naming_info,
+    prediction_tables,
 )
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.descriptors import atom_rule
@@ -89,8 +87,11 @@ def forecast(
     on_step: OnStep = silent,
     on_packed: OnPacked | None = None,
 ) -> ForecastResult:
-    """Make a forecast and keep it, unless it is there. Who makes several gives the predictor, which
-    `open_predictor` returns: opening one takes longer than a forecast."""
+    """Make a forecast and keep it in the archive, unless it is there; either way it is returned.
+
+    Who makes several gives the predictor, which `open_predictor` returns: opening one takes longer
+    than a forecast.
+    """
     check_horizon(request.horizon)
     at = resolve_origin(
         settings, request.origin, as_of=request.as_of, allow_partial=request.allow_partial
@@ -100,18 +101,20 @@ def forecast(
     streams = choose_streams(predictor, request.streams, at.origin)
     predictor.sampler.position(at.origin)  # an origin outside the measures: refused before all work
     ensure_calibrated(predictor, on_step, horizon=request.horizon)
-    store = ForecastStore(request.out or forecasts_folder(settings))
+    archive = ForecastArchive(request.out or forecasts_folder(settings))
     recipe = recipe_of(predictor, at, streams, horizon=request.horizon)
-    known = store.find(recipe)
-    if known is not None:
-        return ForecastResult(known, made=False)
+    stored = archive.find(recipe)
+    if stored is not None:
+        return ForecastResult(stored, made=False)
     on_step(f"forecasting {at.origin + timedelta(days=request.horizon)}")
     predictions = predictor.predict(at.origin, streams, horizon=request.horizon, partial=at.partial)
     on_step("finding who does what to whom")
     fitted = reconstructor(predictor, at.origin)
-    tables = tables_of(predictions, _reconstructed(predictor, predictions, fitted))
-    kept = store.put(recipe, tables, fitted_until=fitted.fitted[1], named=named_of(predictions))
-    return ForecastResult(kept, made=True)
+    tables = prediction_tables(predictions, _likely_events(predictor, predictions, fitted))
+    stored = archive.put(
+        recipe, tables, fitted_until=fitted.fitted[1], named=naming_info(predictions)
+    )
+    return ForecastResult(stored, made=True)
 
 
 def open_predictor(
@@ -137,7 +140,7 @@ def check_horizon(horizon: int) -> None:
 def recipe_of(
     predictor: Predictor, at: ForecastOrigin, streams: tuple[str, ...], *, horizon: int = 1
 ) -> Recipe:
-    """All that decides a forecast."""
+    """All that decides what a forecast will say."""
     return Recipe(
         origin=at.origin,
         horizon=horizon,
@@ -152,7 +155,7 @@ def recipe_of(
 
 
 def data_fingerprint(predictor: Predictor, origin: date) -> str:
-    """Of the days up to an origin, and how they are described.
+    """A short name for the days up to an origin, and how they are described.
 
     Each day's file says what it was made from, and a predictor does not open while one is behind
     the store; so those marks stand for the days' rows, and thousands of files need not be read.
@@ -163,11 +166,11 @@ def data_fingerprint(predictor: Predictor, origin: date) -> str:
     return text_digest(json.dumps([known, predictor.pack.facts.space, repr(rule)]))
 
 
-def _reconstructed(
+def _likely_events(
     predictor: Predictor, predictions: Sequence[Prediction], fitted: Reconstructor
-) -> list[Reconstructed]:
+) -> list[ReconstructedEvent]:
     """The likeliest headlines of each level with their arguments and evidence."""
-    events: list[Reconstructed] = []
+    events: list[ReconstructedEvent] = []
     for prediction in predictions:
         stream, origin = prediction.stream, prediction.origin
         with Store(predictor.settings).reading() as connection:  # briefly: readers keep writers out
@@ -177,11 +180,14 @@ def _reconstructed(
                 for code in (forecast.codes[place] for place in likeliest):
                     arguments = fitted.arguments(stream, code, origin, level=level)
                     likely = {
-                        kind: {each.value: each.probability for each in arguments.candidates(kind)}
+                        kind: {
+                            candidate.value: candidate.probability
+                            for candidate in arguments.candidates(kind)
+                        }
                         for kind in KINDS
                     }
-                    evidence = evidence_for(
+                    evidence = find_precedents(
                         connection, stream, code, origin, likely=likely, level=level
                     )
-                    events.append(Reconstructed(level, replace(arguments, evidence=evidence)))
+                    events.append(ReconstructedEvent(level, replace(arguments, evidence=evidence)))
     return events

@@ -20,14 +20,14 @@ from gdelphi.forecast.archive import FUTURES_FILE
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.measures.pack import Pack
 
-Atoms = Literal["moved", "drawn"]
+AtomPlacement = Literal["moved", "drawn"]
 
 
 @dataclass(frozen=True)
 class FutureChoice:
     """Which atoms futures have, and the mean energy scores that decided it."""
 
-    atoms: Atoms
+    atoms: AtomPlacement
     moved: float
     drawn: float
     days: int

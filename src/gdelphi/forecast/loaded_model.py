@@ -6,8 +6,6 @@ from typing import Literal
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import load_settings
-from gdelphi.forecast.archive import forecasts_folder as forecasts_folder
-from gdelphi.forecast.archive import model_fingerprint as model_fingerprint
 from gdelphi.forecast.calibrate import ensure_calibrated
 from gdelphi.forecast.forecast import check_horizon
 from gdelphi.forecast.origin import (
@@ -26,7 +24,7 @@ class LoadedModel:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """What it can be asked about."""
+        """Codes of the streams that it can forecast."""
         return self.predictor.streams
 
     def forecast(
@@ -37,25 +35,26 @@ class LoadedModel:
         horizon: int = 1,
         allow_partial: bool = False,
     ) -> Prediction:
-        """What is published about a stream's day after an origin: a day, its ISO form, or the
-        last complete one."""
+        """The prediction of a stream's day, `horizon` days after an origin.
+
+        The origin is a day, its ISO form, or `latest`, the last complete day of the store.
+        """
         check_stream(self.predictor, stream)
         check_horizon(horizon)
-        at = resolve_origin(self.predictor.settings, _origin(origin), allow_partial=allow_partial)
+        if isinstance(origin, str) and origin != "latest":
+            try:
+                origin = date.fromisoformat(origin)
+            except ValueError:
+                raise ForecastError(
+                    f"origin {origin!r} is neither a day like 2014-06-01 nor latest"
+                ) from None
+        day: date | Literal["latest"] = "latest" if isinstance(origin, str) else origin
+        at = resolve_origin(self.predictor.settings, day, allow_partial=allow_partial)
         ensure_calibrated(self.predictor, horizon=horizon)
-        made = self.predictor.predict(at.origin, [stream], horizon=horizon, partial=at.partial)
-        return made[0]
-
-
-def _origin(given: date | str) -> date | Literal["latest"]:
-    if isinstance(given, date) or given == "latest":
-        return given  # type: ignore[return-value]
-    try:
-        return date.fromisoformat(given)
-    except ValueError:
-        raise ForecastError(
-            f"origin {given!r} is neither a day like 2014-06-01 nor latest"
-        ) from None
+        predictions = self.predictor.predict(
+            at.origin, [stream], horizon=horizon, partial=at.partial
+        )
+        return predictions[0]
 
 
 def load_model(

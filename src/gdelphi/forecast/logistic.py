@@ -24,53 +24,70 @@ class LinearModel(NamedTuple):
     intercept: float
 
     def logits(self, matrix: FloatArray) -> FloatArray:
-        found: FloatArray = matrix @ self.values + self.intercept
-        return found
+        """The logit of each row of features, [row]."""
+        logits: FloatArray = matrix @ self.values + self.intercept
+        return logits
 
 
 def regress_around(
     matrix: FloatArray,
-    answer: FloatArray,
+    outcome: FloatArray,
     start: LinearModel,
     *,
     ridge: float,
     guess: LinearModel | None = None,
 ) -> LinearModel:
-    """The line that minimises log loss + ridge / 2 * |change|^2, features standardised.
+    """The linear model that minimises log loss + ridge / 2 * |change|^2, where the change from the
+    start is measured in standardised features and the intercept is free.
 
-    The intercept is free. Answers that are all the same teach nothing: the start stays. A guess
-    near the line saves steps, and changes nothing else.
+    Outcomes that are all the same teach nothing: the start is returned. A guess near the answer
+    saves steps, and changes nothing else.
     """
-    if len(np.unique(answer)) < 2:
+    if len(np.unique(outcome)) < 2:
         return start
-    mean, spread = matrix.mean(axis=0), matrix.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    design = np.column_stack([(matrix - mean) / spread, np.ones(len(matrix))])
+    # In standardised features z = (x - mean) / deviation the model is
+    #     start(x) + d . z + d_0 = (start.values + d / deviation) . x + ...,
+    # so the change of a coefficient in its own units is d / deviation, and that of the intercept
+    # d_0 - (d / deviation) . mean. The guess is taken the same way back.
+    mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    design = np.column_stack([(matrix - mean) / deviation, np.ones(len(matrix))])
     pull = np.append(np.full(matrix.shape[1], ridge), 0.0)
-    begin = np.zeros(design.shape[1])
+    change = np.zeros(design.shape[1])
     if guess is not None:
         apart = guess.values - start.values
-        begin = np.append(apart * spread, guess.intercept - start.intercept + apart @ mean)
-    change = _newton(design, answer, start.logits(matrix), pull, begin)
-    moved = change[:-1] / spread
+        change = np.append(apart * deviation, guess.intercept - start.intercept + apart @ mean)
+    change = _newton(design, outcome, start.logits(matrix), pull, change)
+    moved = change[:-1] / deviation
     return LinearModel(start.values + moved, float(start.intercept + change[-1] - moved @ mean))
 
 
 def _newton(
-    design: FloatArray, answer: FloatArray, offset: FloatArray, pull: FloatArray, change: FloatArray
+    design: FloatArray,
+    outcome: FloatArray,
+    offset: FloatArray,
+    pull: FloatArray,
+    change: FloatArray,
 ) -> FloatArray:
-    """Steps to the minimum of a convex loss; one that does not lower it is halved."""
-    loss = _loss(design, answer, offset, pull, change)
+    """The minimum d of the convex loss
+
+        L(d) = sum_i [ln(1 + exp(l_i)) - y_i l_i] + sum_j pull_j d_j^2 / 2,      l = offset + Z d,
+
+    with gradient Z'(p - y) + pull d and Hessian Z' diag(p (1 - p)) Z + diag(pull), p = expit(l). A
+    step that does not lower the loss is halved.
+    """
+    loss = _loss(design, outcome, offset, pull, change)
     for _ in range(MOST_STEPS):
-        said = 0.5 * (1 + np.tanh(0.5 * (offset + design @ change)))
-        gradient = design.T @ (said - answer) + pull * change
-        scaled = design * np.sqrt(said * (1 - said))[:, None]
-        curvature = scaled.T @ scaled + np.diag(pull)  # a product with itself takes half the time
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        if gradient @ step < TOLERANCE * len(answer):
+        probability = 0.5 * (1 + np.tanh(0.5 * (offset + design @ change)))
+        gradient = design.T @ (probability - outcome) + pull * change
+        scaled = design * np.sqrt(probability * (1 - probability))[:, None]
+        hessian = scaled.T @ scaled + np.diag(pull)  # a product with itself takes half the time
+        # Least squares: without a pull, features that depend on each other make it singular.
+        step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        if gradient @ step < TOLERANCE * len(outcome):
             break
         for _ in range(HALVINGS):
-            lower = _loss(design, answer, offset, pull, change - step)
+            lower = _loss(design, outcome, offset, pull, change - step)
             if lower < loss:
                 break
             step = step / 2
@@ -79,7 +96,11 @@ def _newton(
 
 
 def _loss(
-    design: FloatArray, answer: FloatArray, offset: FloatArray, pull: FloatArray, change: FloatArray
+    design: FloatArray,
+    outcome: FloatArray,
+    offset: FloatArray,
+    pull: FloatArray,
+    change: FloatArray,
 ) -> float:
     logits = offset + design @ change
-    return float((np.logaddexp(0.0, logits) - answer * logits).sum() + pull @ change**2 / 2)
+    return float((np.logaddexp(0.0, logits) - outcome * logits).sum() + pull @ change**2 / 2)

@@ -19,13 +19,14 @@ from gdelphi.common.types import (
     Level,
     make_forecast,
 )
-from gdelphi.forecast.baselines import Baseline, weigh
+from gdelphi.forecast.baselines import Baseline, weighted_days
 from gdelphi.measures.past import Past, past_of
 from gdelphi.measures.profiles import standard_events
 from gdelphi.model.sampler import Sampler
 
 
 def _places(known: tuple[str, ...], streams: tuple[str, ...]) -> list[int]:
+    """The positions of streams among those that the model knows."""
     place = {stream: number for number, stream in enumerate(known)}
     strange = [stream for stream in streams if stream not in place]
     if strange:
@@ -49,9 +50,9 @@ class LearnedDays(Baseline):
     def kernel(self, past: Past) -> FloatArray:
         """The model's probability of each past day; where it has none, the last day."""
         known = self.sampler.day_probabilities(past.origin, past.horizon)
-        found = known[_places(self.sampler.streams, self.streams)]
-        age = past.ages
-        kernel = np.where(age < found.shape[1], found[:, -1 - age.clip(max=found.shape[1] - 1)], 0)
+        known = known[_places(self.sampler.streams, self.streams)]  # [stream, day], origin last
+        age, size = past.ages, known.shape[1]
+        kernel = np.where(age < size, known[:, -1 - age.clip(max=size - 1)], 0)
         total = kernel.sum(axis=1, keepdims=True)
         kernel[total[:, 0] <= 0, -1] = 1.0
         weights: FloatArray = kernel / kernel.sum(axis=1, keepdims=True)
@@ -77,8 +78,8 @@ class Reading:
             weights = np.full(samples.shape[:2], 1 / samples.shape[1])
         else:  # shares of the past days, by their probability
             past = past_of(history, origin, horizon)
-            weighed = weigh(self.profiles.kernel(past), streams=len(history.streams))
-            samples, weights = weighed.pick(past.shares), weighed.weights
+            days = weighted_days(self.profiles.kernel(past), streams=len(history.streams))
+            samples, weights = days.select(past.shares), days.weights
         occurs, headline, surge = sampled.readings[self.name][places].swapaxes(0, 1)
         return [
             make_forecast(
@@ -91,7 +92,7 @@ class Reading:
         ]  # fmt: skip
 
 
-def members(sampler: Sampler, streams: tuple[str, ...], level: Level) -> list[Forecaster]:
+def model_members(sampler: Sampler, streams: tuple[str, ...], level: Level) -> list[Forecaster]:
     """The model's readings that speak of a level, for histories of these streams."""
     learned = LearnedDays(sampler, streams)
     if level != "root":

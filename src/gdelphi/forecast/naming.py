@@ -1,16 +1,16 @@
-"""What the atoms of futures are called, before readers.
+"""Phrases for the atoms of futures, as readers see them.
 
-An atom of a future comes from an atom of a past day and was moved on. It may be called
+An atom of a future comes from an atom of a past day and was moved on. It may be named
 
     origin    by the phrase of the atom that it comes from, wherever it lies now
     nearest   by the phrase nearest to where it lies, of those that the stream's days up to the
               origin had
     namer     by what the namer writes of where it lies, which may be a phrase that never occurred
 
-Which one it is was decided on validation B (`name_choice`) and is kept in the model's folder, in
+Which one it is was decided on validation B (naming_choice.py) and is kept in the model's folder, in
 names.json, with a copy of the namer if that was the best: a forecast needs nothing but this folder.
-Without names.json atoms are called by their origin. Whatever they are called, they are traced to
-news by the phrase that they come from: a name is for reading, and no report stands behind it.
+Without names.json atoms are named by their origin. Whatever they are named, they are traced to news
+by the phrase that they come from: a name is for reading, and no report stands behind it.
 """
 
 import hashlib
@@ -26,13 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gdelphi.common.errors import ForecastError, TrainingError
+from gdelphi.common.files import DIGEST_LENGTH, file_digest, write_json_atomically
 from gdelphi.common.types import (
     FloatArray,
     IntArray,
     VectorArray,
 )
+from gdelphi.forecast.archive import NAMES_FILE
 from gdelphi.forecast.prediction import (
-    Names,
+    AtomNamer,
     Naming,
     Phrase,
 )
@@ -41,7 +43,6 @@ from gdelphi.measures.space import Space
 from gdelphi.text.namer import Namer
 
 FORMAT: Final = 1
-NAMES_FILE: Final = "names.json"  # part of a model's fingerprint: see `forecasts`
 NAMER_FOLDER: Final = "namer"
 NAMINGS: Final[tuple[Naming, ...]] = get_args(Naming)
 NOT_COPIED: Final = ("state", ".lock", ".*")
@@ -51,13 +52,13 @@ AT_ONCE: Final = 8192  # observed phrases whose points are in memory
 # --- the namings ----------------------------------------------------------------------------------
 
 
-class NearestNames:
-    """By the nearest of given phrases."""
+class NearestPhraseNamer:
+    """Names points by the nearest of given phrases."""
 
     by: Naming = "nearest"
 
     def __init__(self, pack: Pack, space: Space, slots: npt.NDArray[Any]) -> None:
-        """Phrases by the positions of their slots in the pack's tables, [phrase, block]."""
+        """`slots` are the phrases by their positions in the pack's tables, [phrase, block]."""
         self._pack, self._space, self._slots = pack, space, slots
 
     def name(self, points: VectorArray, weights: FloatArray) -> list[Phrase | None]:
@@ -65,20 +66,20 @@ class NearestNames:
         if not len(self._slots):
             return [None] * len(weights)
         best = np.full(len(points), -np.inf, dtype=np.float32)
-        found = np.zeros(len(points), dtype=np.int64)
+        nearest = np.zeros(len(points), dtype=np.int64)
         for start in range(0, len(self._slots), AT_ONCE):
-            some = self._pack.points(self._slots[start : start + AT_ONCE], self._space)
-            cosines = points @ some.T
+            portion = self._pack.points(self._slots[start : start + AT_ONCE], self._space)
+            cosines = points @ portion.T
             place = cosines.argmax(axis=1)
-            value = cosines[np.arange(len(place)), place]
-            found = np.where(value > best, start + place, found)
-            best = np.maximum(best, value)
-        named = self._pack.phrases_of(self._slots[found])
-        return [Phrase(*each) for each in zip(*named, strict=True)]
+            cosine = cosines[np.arange(len(place)), place]
+            nearest = np.where(cosine > best, start + place, nearest)
+            best = np.maximum(best, cosine)
+        columns = self._pack.phrases_of(self._slots[nearest])
+        return [Phrase(*codes) for codes in zip(*columns, strict=True)]
 
 
-class WrittenNames:
-    """By what a namer writes."""
+class WrittenPhraseNamer:
+    """Names points by what a namer writes of them."""
 
     by: Naming = "namer"
 
@@ -87,8 +88,8 @@ class WrittenNames:
 
     def name(self, points: VectorArray, weights: FloatArray) -> list[Phrase | None]:
         """The phrase of each point; None where what was written is no phrase."""
-        found = self._namer.name(points, weights)
-        return [None if each is None else Phrase(*each[:3]) for each in found]
+        written = self._namer.name(points, weights)
+        return [None if phrase is None else Phrase(*phrase[:3]) for phrase in written]
 
 
 class ObservedPhrases:
@@ -108,7 +109,7 @@ class ObservedPhrases:
     def _first_days(self, stream: int) -> tuple[npt.NDArray[Any], IntArray]:
         days = [self._pack.cloud(day, stream)[0] for day in range(self._pack.facts.days)]
         slots, place = np.unique(np.concatenate(days), axis=0, return_index=True)
-        ends = np.cumsum([len(each) for each in days])
+        ends = np.cumsum([len(day_slots) for day_slots in days])
         return slots, np.searchsorted(ends, place, side="right").astype(np.int64)
 
 
@@ -117,13 +118,13 @@ class ObservedPhrases:
 
 @dataclass(frozen=True)
 class NameScore:
-    """What the words of one naming were worth: ROUGE-1, 2 and L, means over streams and days."""
+    """How good one naming was: ROUGE-1, 2 and L of its phrases, means over streams and days."""
 
     futures: tuple[float, ...]
     brief: tuple[float, ...]
     """of the expected day"""
     renamed: float
-    """share of atoms that are called other than what they come from"""
+    """share of atoms that are named other than the phrase that they come from"""
     unreadable: float
     """share of atoms that could not be named"""
 
@@ -134,7 +135,7 @@ class NameScore:
 
 
 @dataclass(frozen=True)
-class ChosenNames:
+class NamingChoice:
     """How the model's futures are named, and why."""
 
     by: Naming
@@ -150,56 +151,50 @@ class ChosenNames:
 
     def save(self, folder: Path) -> None:
         """Write names.json."""
-        said = {"format": FORMAT, **asdict(self)}
-        beside = folder / f".{NAMES_FILE}.part"
-        beside.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-        beside.replace(folder / NAMES_FILE)
+        write_json_atomically(folder / NAMES_FILE, {"format": FORMAT, **asdict(self)})
 
 
-def read_chosen(folder: Path) -> ChosenNames | None:
-    """What names.json of a model's folder says; None if it has none."""
+def read_naming_choice(folder: Path) -> NamingChoice | None:
+    """The choice in names.json of a model's folder; None if it has none."""
     path = folder / NAMES_FILE
     if not path.exists():
         return None
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        if said.pop("format") != FORMAT or said["by"] not in NAMINGS:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("format") != FORMAT or content["by"] not in NAMINGS:
             raise ValueError("it is of another gdelphi")
         scores = {
             by: NameScore(tuple(score.pop("futures")), tuple(score.pop("brief")), **score)
-            for by, score in said.pop("scores").items()
+            for by, score in content.pop("scores").items()
         }
-        return ChosenNames(scores=scores, **said)
+        return NamingChoice(scores=scores, **content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ForecastError(
             f"{path} cannot be read ({error!r}): `gdelphi calibrate --model {folder}` makes it anew"
         ) from None
 
 
-def digest_of(folder: Path) -> str:
-    """A short name for the files of a namer, less the state of its training."""
+def namer_digest(folder: Path) -> str:
+    """A short name for the files of a namer, less the checkpoint of its training."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.is_file() and not any(_left_out(part) for part in inside.parts):
+        left_out = any(part.startswith(".") or part in NOT_COPIED for part in inside.parts)
+        if path.is_file() and not left_out:
             digest.update(str(inside).encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
-
-
-def _left_out(name: str) -> bool:
-    return name.startswith(".") or name in NOT_COPIED
+            digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()[:DIGEST_LENGTH]
 
 
 def forget_names(folder: Path) -> None:
-    """Call the futures of a model by their origin."""
+    """Name the futures of a model by their origin."""
     (folder / NAMES_FILE).unlink(missing_ok=True)
     shutil.rmtree(folder / NAMER_FOLDER, ignore_errors=True)
 
 
-def keep_names(folder: Path, chosen: ChosenNames, namer: Path) -> None:
+def keep_names(folder: Path, chosen: NamingChoice, namer: Path) -> None:
     """Keep a choice in a model's folder, and the namer if it was chosen. A run that is killed here
-    leaves a model whose futures are called by their origin."""
+    leaves a model whose futures are named by their origin."""
     beside = folder / f".{NAMER_FOLDER}.part"
     shutil.rmtree(beside, ignore_errors=True)
     if chosen.by == "namer":
@@ -210,11 +205,12 @@ def keep_names(folder: Path, chosen: ChosenNames, namer: Path) -> None:
     chosen.save(folder)
 
 
-# --- at a predictor -------------------------------------------------------------------------------
+# --- the namer at an origin -----------------------------------------------------------------------
 
 
-class NameBook:
-    """Names for the atoms of a pack's streams, as a model's folder says, or by a given namer.
+class AtomNames:
+    """Gives the namers for the atoms of a pack's streams: as chosen in a model's folder, or a given
+    text namer.
 
     Files are read when first needed: a model whose names are damaged can still be calibrated.
     """
@@ -227,34 +223,37 @@ class NameBook:
 
     @cached_property
     def by(self) -> Naming:
-        """How atoms are called."""
+        """How atoms are named."""
         if self._given is not None:
             return "namer"
-        chosen = read_chosen(self.folder)
+        chosen = read_naming_choice(self.folder)
         return chosen.by if chosen else "origin"
 
-    def at(self, stream: int, origin: int, by: Naming | None = None) -> Names | None:
-        """What calls the atoms of a stream at an origin, both by their positions in the pack; None:
-        the phrase that they come from. `by` asks for another naming than the usual one."""
+    def at(self, stream: int, origin: int, by: Naming | None = None) -> AtomNamer | None:
+        """The namer of a stream's atoms at an origin, both given by their positions in the pack.
+
+        None: atoms keep the phrase that they come from. `by` asks for another naming than the
+        usual.
+        """
         naming = by or self.by
         if naming == "nearest":
-            return NearestNames(self._pack, self._space, self._observed.until(stream, origin))
-        return self._written if naming == "namer" else None
+            return NearestPhraseNamer(self._pack, self._space, self._observed.until(stream, origin))
+        return self._text_namer if naming == "namer" else None
 
     @cached_property
-    def _written(self) -> WrittenNames:
+    def _text_namer(self) -> WrittenPhraseNamer:
         if self._given is not None:
-            return WrittenNames(Namer.load(self._given, self._space))
-        folder, chosen = self.folder / NAMER_FOLDER, read_chosen(self.folder)
-        if chosen is None or digest_of(folder) != chosen.namer:
+            return WrittenPhraseNamer(Namer.load(self._given, self._space))
+        folder, chosen = self.folder / NAMER_FOLDER, read_naming_choice(self.folder)
+        if chosen is None or namer_digest(folder) != chosen.namer:
             raise ForecastError(
                 f"{folder} is not the namer that {NAMES_FILE} beside it tells of: bring it back "
                 f"from a copy, or `gdelphi calibrate --model {self.folder}`"
             )
-        return WrittenNames(Namer.load(folder, self._space))
+        return WrittenPhraseNamer(Namer.load(folder, self._space))
 
 
-def fitting_namer(folder: Path, space: Space) -> bool:
+def namer_fits(folder: Path, space: Space) -> bool:
     """Whether a namer is there that names points of a space."""
     try:
         Namer.load(folder, space)

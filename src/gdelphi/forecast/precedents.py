@@ -69,7 +69,7 @@ class Precedents:
     rows: tuple[Precedent, ...]
 
 
-def evidence_for(
+def find_precedents(
     connection: Connection,
     stream: str,
     code: str,
@@ -81,20 +81,25 @@ def evidence_for(
 ) -> Precedents:
     """Up to `most` past reports and phrases of an event, none after the origin.
 
-    Each source is told once; reports without a source may all be there. `likely` gives reports with
-    these arguments precedence.
+    Of each source one report is taken; of reports without a source, all. `likely` gives reports
+    with these arguments precedence.
     """
-    found = _rows(connection, stream, code, level=level or level_of(code), origin=origin, most=most)
+    rows = _rows(connection, stream, code, level=level or level_of(code), origin=origin, most=most)
     ranked = sorted(
-        ((claim * _agreement(arguments, likely or {}), row) for claim, arguments, row in found),
-        key=lambda each: -each[0],
+        ((claim * _agreement(arguments, likely or {}), row) for claim, arguments, row in rows),
+        key=lambda claimed: -claimed[0],
     )
     total = sum(claim for claim, _ in ranked) or 1.0
     phrases: dict[str, float] = {}
     for claim, row in ranked:
         phrases[row.phrase] = phrases.get(row.phrase, 0.0) + claim / total
-    largest = sorted(phrases.items(), key=lambda each: (-each[1], each[0]))[:most]
-    return Precedents(tuple(largest), tuple(_told_once([row for _, row in ranked])[:most]))
+    largest = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))[:most]
+    first: dict[str, int] = {}
+    for _, row in ranked:
+        if row.source is not None:
+            first.setdefault(row.source, row.event_id)
+    distinct = [row for _, row in ranked if row.source is None or first[row.source] == row.event_id]
+    return Precedents(tuple(largest), tuple(distinct[:most]))
 
 
 def _agreement(arguments: Mapping[ArgumentKind, str], likely: Likely) -> float:
@@ -107,14 +112,6 @@ def _agreement(arguments: Mapping[ArgumentKind, str], likely: Likely) -> float:
     return score
 
 
-def _told_once(rows: list[Precedent]) -> list[Precedent]:
-    first: dict[str, int] = {}
-    for row in rows:
-        if row.source is not None:
-            first.setdefault(row.source, row.event_id)
-    return [row for row in rows if row.source is None or first[row.source] == row.event_id]
-
-
 def _rows(
     connection: Connection, stream: str, code: str, *, level: Level, origin: date, most: int
 ) -> list[tuple[float, dict[ArgumentKind, str], Precedent]]:
@@ -123,15 +120,15 @@ def _rows(
     sql = _ROWS.format(
         actor1=actor_key_sql(1), actor2=actor_key_sql(2), region=REGION_SQL, level=_COLUMNS[level]
     )
-    found = []
+    rows = []
     for since in (origin - timedelta(days=RECENT_DAYS), date.min):
-        found = connection.rows(
+        rows = connection.rows(
             sql,
             [origin, HALF_LIFE, since, origin, code, stream == WORLD, stream, ROWS_LOOKED_AT],
         )
-        if len(found) >= most:
+        if len(rows) >= most:
             break
-    return [_row(*row) for row in found]
+    return [_row(*row) for row in rows]
 
 
 def _row(

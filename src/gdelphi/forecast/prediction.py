@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 import numpy as np
 
 from gdelphi.common.types import (
+    LEVELS,
     BoolArray,
     FloatArray,
     Forecast,
@@ -23,18 +24,18 @@ from gdelphi.common.types import (
     VectorArray,
 )
 from gdelphi.forecast.future_weights import Reweighted
-from gdelphi.forecast.publisher import Levels
+from gdelphi.forecast.publisher import LevelForecasts
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
 
 
 LEAST_NAMED: Final = 0.005
-"""of a future's day: lighter atoms keep the phrase that they come from. They are half of all atoms,
-and nobody reads them"""
+"""share of a future's day: lighter atoms keep the phrase that they come from. They are half of all
+atoms, and nobody reads them"""
 
 Naming = Literal["origin", "nearest", "namer"]
-"""how atoms are called: see `names`"""
+"""how atoms are named: see naming.py"""
 
 
 class Phrase(NamedTuple):
@@ -45,17 +46,17 @@ class Phrase(NamedTuple):
     actor2: str
 
 
-class Names(Protocol):
-    """Calls the atoms of one stream, as it may at one origin."""
+class AtomNamer(Protocol):
+    """Names the atoms of one stream, with what may be known at one origin."""
 
     by: Naming
 
     def name(self, points: VectorArray, weights: FloatArray) -> list[Phrase | None]:
-        """What points [n, dimension] of weights [n] are called; None: no phrase was found."""
+        """The phrases of points [n, dimension] of weights [n]; None: no phrase was found."""
 
 
-class Called(NamedTuple):
-    """What atoms are called."""
+class NamedAtoms(NamedTuple):
+    """Atoms by their names."""
 
     phrases: tuple[Phrase, ...]
     """of each atom"""
@@ -63,15 +64,16 @@ class Called(NamedTuple):
     """atoms for which no phrase was found: they keep the one that they were drawn from"""
 
 
-def call_atoms(
-    names: Names | None, points: VectorArray, weights: FloatArray, drawn: Sequence[Phrase]
-) -> Called:
-    """Call atoms by what names them; without that, by the phrases that they were drawn from."""
-    if names is None or not len(drawn):
-        return Called(tuple(drawn), 0)
-    found = names.name(points, weights)
-    both = zip(found, drawn, strict=True)
-    return Called(tuple(own if new is None else new for new, own in both), found.count(None))
+def name_future_atoms(
+    namer: AtomNamer | None, points: VectorArray, weights: FloatArray, drawn: Sequence[Phrase]
+) -> NamedAtoms:
+    """The phrases of atoms by a namer; without one, or where it finds none, the phrases that they
+    were drawn from."""
+    if namer is None or not len(drawn):
+        return NamedAtoms(tuple(drawn), 0)
+    names = namer.name(points, weights)
+    phrases = (own if name is None else name for name, own in zip(names, drawn, strict=True))
+    return NamedAtoms(tuple(phrases), names.count(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,85 +90,87 @@ class StreamFutures:
     """probability that an atom exists, [K, n]"""
     spare: BoolArray
     """not of the drawn day but of the stream's last days, [K, n]"""
-    phrases: tuple[Phrase, ...]
+    drawn_phrases: tuple[Phrase, ...]
     """distinct phrases that atoms come from"""
-    named: IntArray
-    """position of each atom's phrase, [K, n]"""
+    drawn_index: IntArray
+    """position of each atom's phrase among them, [K, n]"""
     happens: BoolArray
     """which roots occur on the drawn day, [K, root]"""
-    tilted: Reweighted
+    reweighted: Reweighted
     """weights that agree with the published probabilities"""
     seed: int
-    names: Names | None = None
-    """what readers see atoms called by; None: the phrase that they come from"""
+    namer: AtomNamer | None = None
+    """by which readers see atoms named; None: by the phrase that they come from"""
 
     @property
-    def called(self) -> tuple[Phrase, ...]:
-        """Phrases that atoms are called by: those that they come from, and further ones."""
-        return self._called[0]
+    def shown_phrases(self) -> tuple[Phrase, ...]:
+        """Phrases that readers see: those that atoms come from, and further ones of the namer."""
+        return self._shown[0]
 
     @property
-    def calls(self) -> IntArray:
-        """Position of what each atom is called, [K, n]."""
-        return self._called[1]
+    def shown_index(self) -> IntArray:
+        """Position of each atom's name among them, [K, n]."""
+        return self._shown[1]
 
     @property
     def unreadable(self) -> int:
         """Atoms that could not be named, and keep the phrase that they come from."""
-        return self._called[2]
+        return self._shown[2]
 
     @property
     def naming(self) -> Naming:
-        """How atoms are called."""
-        return "origin" if self.names is None else self.names.by
+        """How atoms are named."""
+        return "origin" if self.namer is None else self.namer.by
 
     @property
     def heavy(self) -> BoolArray:
-        """The atoms that are named, [K, n]."""
-        found: BoolArray = self.weights >= LEAST_NAMED
-        return found
+        """The atoms that are given to the namer, [K, n]."""
+        heavy: BoolArray = self.weights >= LEAST_NAMED
+        return heavy
 
     @property
     def renamed(self) -> BoolArray:
-        """The atoms that are called other than what they come from, [K, n]."""
-        found: BoolArray = np.zeros(self.named.shape, dtype=np.bool_)
-        there = self.weights > 0
-        both = zip(self.calls[there], self.named[there], strict=True)
-        found[there] = [self.called[new] != self.phrases[own] for new, own in both]
-        return found
+        """The atoms that are named other than the phrase that they come from, [K, n]."""
+        renamed: BoolArray = np.zeros(self.drawn_index.shape, dtype=np.bool_)
+        atoms = self.weights > 0
+        renamed[atoms] = [
+            self.shown_phrases[shown] != self.drawn_phrases[drawn]
+            for shown, drawn in zip(self.shown_index[atoms], self.drawn_index[atoms], strict=True)
+        ]
+        return renamed
 
     @cached_property
-    def _called(self) -> tuple[tuple[Phrase, ...], IntArray, int]:
+    def _shown(self) -> tuple[tuple[Phrase, ...], IntArray, int]:
         """Made when asked for: whoever only judges probabilities needs no words."""
-        if self.names is None:
-            return self.phrases, self.named, 0
-        there = self.heavy
-        drawn = [self.phrases[place] for place in self.named[there]]
-        weights = self.weights[there].astype(np.float64)
-        found = call_atoms(self.names, self.points[there], weights, drawn)
-        called = list(self.phrases)
-        places = {phrase: place for place, phrase in enumerate(called)}
-        for phrase in found.phrases:
+        if self.namer is None:
+            return self.drawn_phrases, self.drawn_index, 0
+        atoms = self.heavy
+        drawn = [self.drawn_phrases[place] for place in self.drawn_index[atoms]]
+        weights = self.weights[atoms].astype(np.float64)
+        named = name_future_atoms(self.namer, self.points[atoms], weights, drawn)
+        phrases = list(self.drawn_phrases)
+        places = {phrase: place for place, phrase in enumerate(phrases)}
+        for phrase in named.phrases:
             if phrase not in places:
-                places[phrase] = len(called)
-                called.append(phrase)
-        calls = self.named.copy()
-        calls[there] = [places[phrase] for phrase in found.phrases]
-        return tuple(called), calls, found.unreadable
+                places[phrase] = len(phrases)
+                phrases.append(phrase)
+        index = self.drawn_index.copy()
+        index[atoms] = [places[phrase] for phrase in named.phrases]
+        return tuple(phrases), index, named.unreadable
 
     @property
     def exists(self) -> BoolArray:
         """Which futures are days with anything on them, [K]: those that likelier than not have an
         atom. A future of closed gates is an empty day, whatever its atoms would weigh."""
-        found: BoolArray = 1 - np.prod(1 - self.gates.astype(np.float64), axis=1) > 0.5
-        return found
+        exists: BoolArray = 1 - np.prod(1 - self.gates.astype(np.float64), axis=1) > 0.5
+        return exists
 
 
 class BriefAtom(NamedTuple):
     """One atom of the expected day."""
 
     phrase: Phrase
-    """what it is called"""
+    """its name"""
     weight: float
     drawn: Phrase
     """phrase of the atom of futures that stands for it, by where that was drawn from"""
@@ -181,9 +185,9 @@ class Prediction:
     horizon: int
     partial: bool
     """the origin's news day was not complete"""
-    levels: Levels
+    levels: LevelForecasts
     members: Mapping[Level, Mapping[str, Forecast]]
-    """level -> member -> what it says"""
+    """level -> member -> its forecast"""
     contributions: Mapping[Level, Mapping[str, Mapping[str, FloatArray]]]
     """level -> combined or stack -> target -> what each feature adds to its logit, [code, feature];
     the features are named by `Stack.features`"""
@@ -199,36 +203,34 @@ class Prediction:
 
     def level(self, level: Level) -> Forecast:
         """The published forecast of a level."""
-        found: Forecast = getattr(self.levels, level)
-        return found
+        forecast: Forecast = getattr(self.levels, level)
+        return forecast
 
     @cached_property
     def table(self) -> "pandas.DataFrame":
-        """Published probabilities and shares, one row for each code of all levels."""
+        """Published probabilities and shares as a data frame, one row for each code of all levels:
+        level, code, occurs, headline, surge, share (the mean), share_05, share_50, share_95."""
         import pandas
 
-        rows = []
-        for level in ("root", "base", "full"):
-            said = self.level(level)
-            low, middle, high = (said.share_quantile(q) for q in (0.05, 0.5, 0.95))
-            mean = said.share_mean
-            for number, code in enumerate(said.codes):
-                rows.append(
-                    {
-                        "level": level,
-                        "code": code,
-                        "occurs": said.occurs[number],
-                        "headline": said.headline[number],
-                        "surge": said.surge[number],
-                        "share": mean[number],
-                        "share_05": low[number],
-                        "share_50": middle[number],
-                        "share_95": high[number],
-                    }
-                )
-        return pandas.DataFrame(rows)
+        frames = []
+        for level in LEVELS:
+            forecast = self.level(level)
+            columns = {
+                "level": level,
+                "code": forecast.codes,
+                "occurs": forecast.occurs,
+                "headline": forecast.headline,
+                "surge": forecast.surge,
+                "share": forecast.share_mean,
+                "share_05": forecast.share_quantile(0.05),
+                "share_50": forecast.share_quantile(0.5),
+                "share_95": forecast.share_quantile(0.95),
+            }
+            frames.append(pandas.DataFrame(columns))
+        return pandas.concat(frames, ignore_index=True)
 
     @property
     def samples(self) -> FloatArray:
-        """Shares of the roots in each future, [K, root]; weights are `futures.tilted.weights`."""
+        """Shares of the roots in each future, [K, root]; their weights are
+        `futures.reweighted.weights`."""
         return np.asarray(self.levels.root.share_samples)

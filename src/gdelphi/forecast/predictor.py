@@ -2,8 +2,8 @@
 
     model + days up to the origin -> members -> what is published -> futures that agree with it
 
-A predictor answers for the streams that its model was trained with. All that it says about an
-origin is a function of the days up to it, the model's folder and the seed.
+A predictor answers for the streams that its model was trained with. What it forecasts at an origin
+is a function of the days up to it, the model's folder and the seed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from gdelphi.common.types import (
     Forecaster,
     Level,
 )
-from gdelphi.forecast.expected_day import brief_of
+from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.future_choice import left_where_drawn, read_future_choice
 from gdelphi.forecast.future_weights import reweight
-from gdelphi.forecast.members import members
-from gdelphi.forecast.naming import NameBook
+from gdelphi.forecast.members import model_members
+from gdelphi.forecast.naming import AtomNames
 from gdelphi.forecast.prediction import (
     Phrase,
     Prediction,
@@ -38,27 +38,23 @@ from gdelphi.forecast.prediction import (
 )
 from gdelphi.forecast.publisher import (
     PUBLISHED,
-    Levels,
+    LevelForecasts,
     Publisher,
-    coherent,
     combination_of,
     fit_examples,
     fit_publisher,
+    make_coherent,
 )
 from gdelphi.forecast.stack import StackExample, ask, default_stack
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
 from gdelphi.measures.packing import OnPacked, pack_days
-from gdelphi.measures.profiles import (
-    Profiles,
-    occurs_of,
-    read_profiles,
-    shares_of,
-)
+from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
-from gdelphi.model.checkpoint import load_model
+from gdelphi.measures.targets import occurs_of, shares_of
+from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
     FURTHEST,
     Sampled,
@@ -99,7 +95,7 @@ class Predictor:
         """With the folder of a text forecaster, that is one more member; with that of a namer, it
         names futures, whatever names.json of the model says."""
         self.folder = folder.resolve()  # a link may be set elsewhere while this is at work
-        self._checkpoint = load_model(folder)
+        self._checkpoint = load_measure_model(folder)
         self.training = self._checkpoint.training
         streams = tuple(self.training["origin"]["pack"]["streams"])
         self.settings = settings.model_copy(
@@ -115,7 +111,7 @@ class Predictor:
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
         )
-        self.names = NameBook(self.folder, self.pack, space, namer=namer)
+        self.names = AtomNames(self.folder, self.pack, space, namer=namer)
         choice = read_future_choice(self.folder)
         self.moves_atoms = choice is None or choice.atoms == "moved"
         self._histories: dict[Level, Profiles] = {}
@@ -184,7 +180,7 @@ class Predictor:
 
     def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
         """The members beside the baselines."""
-        readings, text = members(sampler, self.streams, level), self._text_at(horizon)
+        readings, text = model_members(sampler, self.streams, level), self._text_at(horizon)
         return [*readings, text] if text else readings
 
     def calibrated(self, horizon: int = 1) -> bool:
@@ -248,7 +244,8 @@ class Predictor:
         return default_stack().examples(self._fitting_history(level, before), before)
 
     def example(self, level: Level, day: date) -> StackExample | None:
-        """What all members said of a target day, and what came; None if it is not present."""
+        """The answers of all members about a target day, and its outcomes; None if the day is not
+        present."""
         history = self._fitting_history(level, self.calibration_days(level).before)
         readings = self._readings(self.sampler, level, 1)
         examples = combination_of(readings).examples(history, [day])
@@ -351,9 +348,9 @@ class OriginForecasts:
             forecasts[level] = replace(
                 self.answers[level][PUBLISHED][place],
                 share_samples=shares_of(drawn),
-                share_weights=futures.tilted.weights,
+                share_weights=futures.reweighted.weights,
             )
-        return coherent(forecasts)
+        return make_coherent(forecasts)
 
     def prediction(self, place: int, *, partial: bool) -> Prediction:
         """The same with all that it rests on; of all three levels."""
@@ -363,7 +360,7 @@ class OriginForecasts:
             origin=self.origin,
             horizon=self.horizon,
             partial=partial,
-            levels=Levels(**self.published(place, futures)),
+            levels=LevelForecasts(**self.published(place, futures)),
             members={
                 level: {
                     member.name: self.answers[level][member.name][place]
@@ -383,7 +380,7 @@ class OriginForecasts:
                 for level, publisher in self.publishers.items()
             },
             futures=futures,
-            brief=brief_of(futures, self.predictor.settings.measures),
+            brief=expected_day_in_brief(futures, self.predictor.settings.measures),
         )
 
     @cached_property
@@ -413,20 +410,20 @@ def stream_futures(
     first = (history.days[0] - predictor.pack.first_day).days
     happens = occurs_of(history.counts[place, drawn.days[place] - first])
     number = len(happens)
-    rows, named = np.unique(drawn.rows[place], return_inverse=True)
-    called = predictor.pack.phrases_at(rows)
+    rows, index = np.unique(drawn.rows[place], return_inverse=True)
+    columns = predictor.pack.phrases_at(rows)
     futures = StreamFutures(
         days=tuple(predictor.sequences.day(int(day)) for day in drawn.days[place]),
         points=drawn.points[place],
         weights=drawn.weights[place],
         gates=drawn.gates[place],
         spare=drawn.spare[place],
-        phrases=tuple(Phrase(*each) for each in zip(*called, strict=True)),
-        named=named.reshape(drawn.rows[place].shape),
+        drawn_phrases=tuple(Phrase(*codes) for codes in zip(*columns, strict=True)),
+        drawn_index=index.reshape(drawn.rows[place].shape),
         happens=happens,
-        tilted=reweight(happens, wanted, np.full(number, 1 / number)),
+        reweighted=reweight(happens, wanted, np.full(number, 1 / number)),
         seed=predictor.sampler.seed,
-        names=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
+        namer=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
     )
     moves = predictor.moves_atoms if moved is None else moved
     return futures if moves else left_where_drawn(futures, drawn.rows[place], predictor.pack)
@@ -444,8 +441,3 @@ def _cut(history: Profiles, since: date, until: date) -> Profiles:
         volume=history.volume[:, days],
         present=history.present[days],
     )
-
-
-def forecast_of(predictions: Sequence[Prediction], level: Level) -> list[Forecast]:
-    """The published forecasts of a level."""
-    return [prediction.level(level) for prediction in predictions]

@@ -52,7 +52,7 @@ SHARES_OF: Final = "profiles"
 
 
 @dataclass(frozen=True)
-class Choice:
+class PublishedChoice:
     """How a target came to be published as it is. Brier scores on validation B."""
 
     published: str
@@ -70,7 +70,7 @@ class Publisher:
     level: Level
     combined: Stack
     stack: Stack
-    choices: Mapping[str, Choice]
+    choices: Mapping[str, PublishedChoice]
     name: str = PUBLISHED
     fitted: tuple[date, date] | None = None
     """first and last target day that any of it was fitted on"""
@@ -85,13 +85,13 @@ class Publisher:
         return self.combine(history, ask(self.members, history, origin, horizon))
 
     def combine(self, _: History, answers: Answers) -> list[Forecast]:
-        """The same from what combination, stack and their members said.
+        """The same from the answers of combination, stack and their members.
 
         Shares are those of the model's reading *profiles*, where there is a model.
         """
         chosen = {target: answers[choice.published] for target, choice in self.choices.items()}
         return [
-            _within(
+            _within_occurs(
                 replace(
                     shares,
                     forecaster=self.name,
@@ -104,7 +104,7 @@ class Publisher:
         ]
 
     def save(self, path: Path, model: str = "") -> None:
-        """Write it as JSON: coefficients and choices, and of which model they speak."""
+        """Write it as JSON: coefficients and choices, and the digest of the model that they fit."""
         content = {
             "model": model,
             "level": self.level,
@@ -121,7 +121,7 @@ class Publisher:
         """A saved publisher over the same readings of the same model, in the same order."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            choices = {target: Choice(**content["choices"][target]) for target in TARGETS}
+            choices = {target: PublishedChoice(**content["choices"][target]) for target in TARGETS}
             level, names, fitted_to = content["level"], content["members"], content["model"]
             days = [date.fromisoformat(day) for day in content.get("fitted", ())]
             stack = replace(default_stack(), fitted=content["stack"])
@@ -232,7 +232,7 @@ def _blocks(
         yield _Block(examples[first:last], plain[first:last], rest, fitted)
 
 
-def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> Choice:
+def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> PublishedChoice:
     """The ridge with the lowest Brier score of the combination, by cross-validation over blocks,
     and whether it beats the stack there."""
     stack_errors = np.concatenate(
@@ -249,13 +249,15 @@ def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> 
     return min(choices, key=lambda choice: choice.combined)
 
 
-def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -> Choice:
+def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -> PublishedChoice:
     known = ~(np.isnan(errors) | np.isnan(stack_errors))
     if not known.any():
-        return Choice("stack", float("nan"), float("nan"), 0, ridge)
+        return PublishedChoice("stack", float("nan"), float("nan"), 0, ridge)
     combined, stack = float(errors[known].mean()), float(stack_errors[known].mean())
     better = ridge is not None and combined < stack
-    return Choice(COMBINED if better else "stack", combined, stack, int(known.sum()), ridge)
+    return PublishedChoice(
+        COMBINED if better else "stack", combined, stack, int(known.sum()), ridge
+    )
 
 
 def _errors(stack: Stack, example: StackExample, target: str) -> FloatArray:
@@ -265,7 +267,7 @@ def _errors(stack: Stack, example: StackExample, target: str) -> FloatArray:
 # --- levels ---------------------------------------------------------------------------------------
 
 
-class Levels(NamedTuple):
+class LevelForecasts(NamedTuple):
     """Forecasts of one stream at the three levels."""
 
     root: Forecast
@@ -273,39 +275,49 @@ class Levels(NamedTuple):
     full: Forecast
 
 
-def coherent(forecasts: Mapping[Level, Forecast]) -> dict[Level, Forecast]:
+def make_coherent(forecasts: Mapping[Level, Forecast]) -> dict[Level, Forecast]:
     """Forecasts of levels from the root down, with P(child occurs) <= P(parent occurs), and
     headline and surge <= occurs."""
-    made: dict[Level, Forecast] = {}
+    coherent: dict[Level, Forecast] = {}
     for level, forecast in forecasts.items():
         above = LEVELS[LEVELS.index(level) - 1]
-        made[level] = below(forecast, made[above], above) if made else _within(forecast)
-    return made
+        if coherent:
+            coherent[level] = cap_by_parents(forecast, coherent[above], above)
+        else:
+            coherent[level] = _within_occurs(forecast)
+    return coherent
 
 
-def below(children: Forecast, parents: Forecast, level: Level) -> Forecast:
-    """Children no likelier to occur than their parents, which are of the level."""
+def cap_by_parents(children: Forecast, parents: Forecast, level: Level) -> Forecast:
+    """Forecasts of codes, made no likelier than those of their parents, which are of the level."""
     place = {code: number for number, code in enumerate(parents.codes)}
     above = [place[getattr(lineage(code), level)] for code in children.codes]
     most = parents.occurs[above]
-    made = _within(children)
-    capped = {
-        name: np.minimum(getattr(made, name), most) for name in ("occurs", "headline", "surge")
-    }
-    return replace(made, **capped)
+    children = _within_occurs(children)
+    return replace(
+        children,
+        occurs=np.minimum(children.occurs, most),
+        headline=np.minimum(children.headline, most),
+        surge=np.minimum(children.surge, most),
+    )
 
 
-def _within(forecast: Forecast) -> Forecast:
+def _within_occurs(forecast: Forecast) -> Forecast:
     """The nearest numbers with headline and surge no likelier than occurs.
 
-    Where one is, it and occurs become their mean. That is the projection onto what is possible, and
-    what came is possible: so the squared errors of the three can only fall in sum, where lowering
-    the one or raising the other would trust one of them. Undefined stays undefined.
+    Where one is, it and occurs become their mean; where both are above that mean, all three become
+    the mean of three. That is the projection onto what is possible, and the outcome is possible: so
+    the squared errors of the three can only fall in sum, where lowering the one or raising the
+    other would trust one of them. Undefined stays undefined.
     """
     higher = np.fmax(forecast.headline, forecast.surge)
     lower = np.fmin(forecast.headline, forecast.surge)
     occurs = np.where(higher > forecast.occurs, (forecast.occurs + higher) / 2, forecast.occurs)
     both = ~np.isnan(forecast.surge) & (lower > occurs)
     occurs = np.where(both, (forecast.occurs + higher + lower) / 3, occurs)
-    headline, surge = (np.minimum(each, occurs) for each in (forecast.headline, forecast.surge))
-    return replace(forecast, occurs=occurs, headline=headline, surge=surge)
+    return replace(
+        forecast,
+        occurs=occurs,
+        headline=np.minimum(forecast.headline, occurs),
+        surge=np.minimum(forecast.surge, occurs),
+    )

@@ -1,6 +1,6 @@
 """Reconstruction: who is likely to do it, to whom and where, given that an event happens tomorrow.
 
-For each kind of argument a mixture of distributions made from past days (see `recency`): recency
+For each kind of argument a mixture of distributions of past days (argument_recency.py): recency
 kernels over the event's own past, that of the codes above it and that of the whole stream, the last
 day on which it was seen, and two small remainders: anyone who has ever been seen, and somebody
 else. How much each counts is fitted by expectation maximisation on days that nothing else was
@@ -27,12 +27,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gdelphi.common.errors import ArgumentsError
+from gdelphi.common.files import write_json_atomically
 from gdelphi.common.types import LEVELS, FloatArray, Level
 from gdelphi.forecast.argument_recency import (
-    Mixed,
+    Mixture,
     RecencyIndex,
-    components,
-    sweep,
+    component_names,
+    outcomes_by_day,
 )
 from gdelphi.forecast.arguments import (
     KINDS,
@@ -42,10 +43,10 @@ from gdelphi.forecast.arguments import (
 )
 from gdelphi.forecast.mixture import (
     EDGES,
-    bucket,
+    evidence_bucket,
     fit_shares,
 )
-from gdelphi.forecast.precedents import Precedents, evidence_for
+from gdelphi.forecast.precedents import Precedents, find_precedents
 from gdelphi.store.connection import Connection
 
 VERSION: Final = 1
@@ -57,23 +58,24 @@ Mixtures = Mapping[tuple[Level, ArgumentKind], FloatArray]
 # --- fitting --------------------------------------------------------------------------------------
 
 
-Allowed = Callable[[Level], Sequence[str]]
+ComponentChoice = Callable[[Level], Sequence[str]]
 
 
-def fit(
+def fit_reconstructor(
     history: ArgumentHistory, days: Iterable[date], levels: Sequence[Level] = LEVELS
 ) -> "Reconstructor":
-    """Fit the mixtures on target days, each seen from the day before."""
-    return fit_several(history, days, {"reconstruction": components}, levels)["reconstruction"]
+    """The reconstructor whose mixtures are fitted on target days, each seen from the day before."""
+    fitted = fit_reconstructors(history, days, {"reconstruction": component_names}, levels)
+    return fitted["reconstruction"]
 
 
-def fit_several(
+def fit_reconstructors(
     history: ArgumentHistory,
     days: Iterable[date],
-    allowed: Mapping[str, Allowed],
+    allowed: Mapping[str, ComponentChoice],
     levels: Sequence[Level] = LEVELS,
 ) -> dict[str, "Reconstructor"]:
-    """The same for several names, each with components of its own: baselines are fitted alike."""
+    """The same for several names, each with components of its own, as baselines have."""
     target_days = sorted(set(days))
     if not target_days:
         raise ArgumentsError("no days to fit the reconstruction on: name some")
@@ -82,15 +84,16 @@ def fit_several(
     }
     for level in levels:
         for kind in KINDS:
-            outcomes = [came for _, came in sweep(RecencyIndex(history, kind, level), target_days)]
-            for name, names in allowed.items():
-                table = fit_shares(outcomes, components(level), names(level))
+            index = RecencyIndex(history, kind, level)
+            outcomes = [outcome for _, outcome in outcomes_by_day(index, target_days)]
+            for name, components in allowed.items():
+                table = fit_shares(outcomes, component_names(level), components(level))
                 mixtures[name][level, kind] = table
     fitted = (target_days[0], target_days[-1])
-    return {name: Reconstructor(history, found, fitted) for name, found in mixtures.items()}
+    return {name: Reconstructor(history, tables, fitted) for name, tables in mixtures.items()}
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- likely arguments -----------------------------------------------------------------------------
 
 
 class Candidate(NamedTuple):
@@ -117,12 +120,13 @@ class Arguments:
     """None if no store was given to look into"""
 
     def candidates(self, kind: ArgumentKind) -> tuple[Candidate, ...]:
-        found: tuple[Candidate, ...] = getattr(self, kind)
-        return found
+        """The likely values of a kind."""
+        candidates: tuple[Candidate, ...] = getattr(self, kind)
+        return candidates
 
     def rest(self, kind: ArgumentKind) -> float:
         """The probability of all values that are not listed, known or new."""
-        return max(0.0, 1 - sum(each.probability for each in self.candidates(kind)))
+        return max(0.0, 1 - sum(candidate.probability for candidate in self.candidates(kind)))
 
 
 class Reconstructor:
@@ -135,8 +139,8 @@ class Reconstructor:
         fitted: tuple[date, date],
     ) -> None:
         self.history, self.mixtures, self.fitted = history, mixtures, fitted
-        self._memories: dict[tuple[Level, ArgumentKind], RecencyIndex] = {}
-        self._latest: dict[tuple[Level, ArgumentKind], tuple[str, int, Mixed]] = {}
+        self._indexes: dict[tuple[Level, ArgumentKind], RecencyIndex] = {}
+        self._latest: dict[tuple[Level, ArgumentKind], tuple[str, int, Mixture]] = {}
 
     def arguments(
         self,
@@ -150,22 +154,23 @@ class Reconstructor:
     ) -> Arguments:
         """The likeliest values of each kind, with evidence if a store is given to look into."""
         at = level or level_of(code)
-        found: dict[ArgumentKind, tuple[Candidate, ...]] = {}
+        candidates: dict[ArgumentKind, tuple[Candidate, ...]] = {}
         for kind in KINDS:
             likely = self.likely(kind, stream, code, origin, level=at, most=most)
-            found[kind] = tuple(
+            candidates[kind] = tuple(
                 Candidate(value, self.history.words(kind, value, stream, origin), probability)
                 for value, probability in likely.items()
             )
         evidence = None
         if connection is not None:
-            likely_values = {kind: {each[0]: each[2] for each in found[kind]} for kind in KINDS}
-            evidence = evidence_for(
+            likely_values = {
+                kind: {candidate.value: candidate.probability for candidate in candidates[kind]}
+                for kind in KINDS
+            }
+            evidence = find_precedents(
                 connection, stream, code, origin, most=most, likely=likely_values, level=at
             )
-        return Arguments(
-            stream, code, origin, found["actor1"], found["actor2"], found["region"], evidence
-        )
+        return Arguments(stream, code, origin, **candidates, evidence=evidence)
 
     def likely(
         self,
@@ -178,34 +183,35 @@ class Reconstructor:
         most: int = 5,
     ) -> dict[str, float]:
         """The likeliest values of one kind and their probabilities, the likeliest first."""
-        memory = self._memory(level, kind, origin)
-        mixed = self._mixed(memory, stream).at(memory.code(code))
-        values = memory.observed.values
-        found = {values[at]: mixed.probability(0, at) for at in mixed.top(most)[0]}
-        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+        index = self._index(level, kind, origin)
+        mixture = self._mixture(index, stream).at(index.code(code))
+        values = index.observed.values
+        likely = {values[at]: mixture.probability(0, at) for at in mixture.top(most)[0]}
+        return dict(sorted(likely.items(), key=lambda item: (-item[1], item[0])))
 
-    def _mixed(self, memory: RecencyIndex, stream: str) -> Mixed:
-        """The mixtures of all events of a stream: they share its kernels, and are asked at once."""
-        key = (memory.level, memory.kind)
+    def _mixture(self, index: RecencyIndex, stream: str) -> Mixture:
+        """The mixtures of all events of a stream: they share its kernels, and are made at once."""
+        key = (index.level, index.kind)
         latest = self._latest.get(key)
-        if latest is None or latest[:2] != (stream, memory.origin):
-            cells = memory.cells(self.history.stream(stream))
-            shares = self.mixtures[key][bucket(memory.evidence(cells))]
-            latest = self._latest[key] = (stream, memory.origin, memory.mixed(cells, shares))
+        if latest is None or latest[:2] != (stream, index.origin):
+            cells = index.cells(self.history.stream(stream))
+            shares = self.mixtures[key][evidence_bucket(index.evidence(cells))]
+            latest = self._latest[key] = (stream, index.origin, index.mixture(cells, shares))
         return latest[2]
 
-    def _memory(self, level: Level, kind: ArgumentKind, origin: date) -> RecencyIndex:
+    def _index(self, level: Level, kind: ArgumentKind, origin: date) -> RecencyIndex:
+        """The index of a level and kind as it stands at an origin."""
         if (level, kind) not in self.mixtures:
             raise ArgumentsError(f"nothing was fitted for {kind} at level {level}: fit it too")
         at = self.history.day(origin)
         if not 0 <= at < len(self.history.days):
             days = f"{self.history.days[0]} to {self.history.days[-1]}"
             raise ArgumentsError(f"{origin} is not among the days read ({days}): read it too")
-        memory = self._memories.get((level, kind))
-        if memory is None or memory.origin > at:
-            memory = self._memories[level, kind] = RecencyIndex(self.history, kind, level)
-        memory.advance(at)
-        return memory
+        index = self._indexes.get((level, kind))
+        if index is None or index.origin > at:
+            index = self._indexes[level, kind] = RecencyIndex(self.history, kind, level)
+        index.advance(at)
+        return index
 
     # --- on disk ----------------------------------------------------------------------------------
 
@@ -214,28 +220,28 @@ class Reconstructor:
         mixtures: dict[str, Any] = {}
         for (level, kind), table in self.mixtures.items():
             mixtures.setdefault(level, {})[kind] = {
-                "shares": dict(zip(components(level), table.T.tolist(), strict=True)),
+                "shares": dict(zip(component_names(level), table.T.tolist(), strict=True)),
             }
-        said = {
+        content = {
             "version": VERSION,
             "fitted": [day.isoformat() for day in self.fitted],
             "edges": list(EDGES),
             "mixtures": mixtures,
         }
-        path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        write_json_atomically(path, content, indent=1)
 
     @classmethod
     def load(cls, path: Path, history: ArgumentHistory) -> "Reconstructor":
         """Fitted shares from a file, over a history."""
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
-            if said["version"] != VERSION or said["edges"] != list(EDGES):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["version"] != VERSION or content["edges"] != list(EDGES):
                 raise ValueError("it is of another version")
-            first, last = map(date.fromisoformat, said["fitted"])
+            first, last = map(date.fromisoformat, content["fitted"])
             mixtures: dict[tuple[Level, ArgumentKind], FloatArray] = {}
-            for level in said["mixtures"]:
-                for kind, part in said["mixtures"][level].items():
-                    mixtures[level, kind] = _table(components(level), part["shares"])
+            for level in content["mixtures"]:
+                for kind, part in content["mixtures"][level].items():
+                    mixtures[level, kind] = _table(component_names(level), part["shares"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentsError(
                 f"{path} holds no reconstruction ({error!r}): fit it again"
@@ -244,6 +250,7 @@ class Reconstructor:
 
 
 def _table(names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> FloatArray:
+    """The shares of components as a checked table, [bucket, component]."""
     table = np.array([shares[name] for name in names], dtype=np.float64).T
     if table.shape != (len(EDGES) + 1, len(names)) or set(shares) != set(names):
         raise ValueError("its components are not those of this version")

@@ -1,4 +1,4 @@
-"""The pooled logistic stack: one logistic regression per target over what its members say.
+"""The pooled logistic stack: one logistic regression per target over its members' probabilities.
 
 Features of a cell: the logit of every member's probability, the weekday of the target day, the last
 day's volume against the stream's usual one, and how large the stream is. Pooled over all streams
@@ -51,7 +51,7 @@ Answers = Mapping[str, Sequence[Forecast]]
 
 @runtime_checkable
 class Combination(Protocol):
-    """A forecaster that is a function of what other forecasters say."""
+    """A forecaster whose forecasts are a function of those of others."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +65,7 @@ class Combination(Protocol):
 def ask(
     forecasters: Sequence[Forecaster], history: History, origin: date, horizon: int = 1
 ) -> dict[str, list[Forecast]]:
-    """What forecasters say at an origin, and the members of those that are combinations.
+    """The forecasts at an origin of forecasters, and of the members of those that are combinations.
 
     Each is asked once, however many combinations it is a member of; a combination is computed from
     the answers. Forecasters of one name are one forecaster.
@@ -88,7 +88,7 @@ def ask(
 
 
 class StackExample(NamedTuple):
-    """A day that a stack learns from: what its members said of it, and what came."""
+    """A day that a stack learns from: its members' answers about it, and the outcomes."""
 
     day: date
     features: Mapping[str, FloatArray]
@@ -120,7 +120,7 @@ class Stack:
     def examples(
         self, history: History, days: Iterable[date], horizon: int = 1
     ) -> list["StackExample"]:
-        """What the members said of each of these target days that is present, and what came."""
+        """An example of each of these target days that is present."""
         examples = []
         for day in days:
             origin = day - timedelta(days=horizon)
@@ -173,7 +173,7 @@ class Stack:
         return self.combine(history, ask(self.members, history, origin, horizon))
 
     def combine(self, history: History, answers: Answers) -> list[Forecast]:
-        """The same from what its members said."""
+        """The same from the answers of its members."""
         fitted = self.coefficients()
         matrices = self._matrices(history, answers)
         shape = (len(history.streams), len(history.codes))
@@ -193,7 +193,7 @@ class Stack:
         ]  # fmt: skip
 
     def answer(self, example: "StackExample", target: str) -> FloatArray:
-        """What the fitted stack says on an example's day, [stream * code]."""
+        """Probabilities of the fitted stack on an example's day, [stream * code]."""
         return self._apply(self.coefficients()[target], example.features[target])
 
     def contributions(self, history: History, answers: Answers) -> dict[str, FloatArray]:

@@ -4,7 +4,7 @@
                    stack, each member, and the weight of the futures in which a root occurs
     shares         stream, level, code: mean and quantiles of the share
     futures        stream, future: drawn day, weight, roots of that day, and atoms as lists: where
-                   they lie, what they are called and, drawn_..., the phrase that they come from
+                   they lie, their names and, drawn_..., the phrase that they come from
     brief          stream, rank: the expected day in a few phrases, in the same way
     events         stream, level, code, argument, rank: who, to whom, where, if the event happens
     evidence       stream, level, code, rank: past reports of it
@@ -33,30 +33,30 @@ from gdelphi.measures.phrases import sentence
 from gdelphi.measures.space import place_of
 
 QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
-OF_FUTURES: Final = "futures"
+FUTURES_COLUMN: Final = "futures"
 
 
-class Reconstructed(NamedTuple):
+class ReconstructedEvent(NamedTuple):
     """An event that is likely, at its level, with its arguments."""
 
     level: Level
     arguments: Arguments
 
 
-def tables_of(
-    predictions: Sequence[Prediction], events: Sequence[Reconstructed] | None = None
+def prediction_tables(
+    predictions: Sequence[Prediction], events: Sequence[ReconstructedEvent] | None = None
 ) -> dict[str, pa.Table]:
-    """All tables; without reconstructed events, all but those of them."""
-    found = {
+    """All tables by their names; without reconstructed events, all but those of them."""
+    tables = {
         "probabilities": _concatenated(map(_probabilities, predictions)),
         "shares": _concatenated(map(_shares, predictions)),
         "futures": _concatenated(map(_futures, predictions)),
         "brief": _concatenated(map(_brief, predictions)),
     }
     if events is not None:
-        found["events"] = pa.Table.from_pylist(list(_arguments(events)), EVENTS)
-        found["evidence"] = pa.Table.from_pylist(list(_evidence(events)), EVIDENCE)
-    return found
+        tables["events"] = pa.Table.from_pylist(list(_arguments(events)), EVENTS)
+        tables["evidence"] = pa.Table.from_pylist(list(_evidence(events)), EVIDENCE)
+    return tables
 
 
 def _concatenated(tables: Iterator[pa.Table]) -> pa.Table:
@@ -73,44 +73,46 @@ def member_names(prediction: Prediction) -> list[str]:
 
 def _probabilities(prediction: Prediction) -> pa.Table:
     return _concatenated(
-        _of_target(prediction, level, target) for level in LEVELS for target in TARGETS
+        _target_probabilities(prediction, level, target) for level in LEVELS for target in TARGETS
     )
 
 
-def _of_target(prediction: Prediction, level: Level, target: str) -> pa.Table:
-    said, members = prediction.level(level), prediction.members[level]
-    columns = _keys(prediction.stream, level, said)
-    columns["target"] = _repeated(target, len(said.codes))
-    columns["published"] = _numbers(said.probability(target))
-    columns["which"] = _repeated(prediction.published[level][target], len(said.codes))
+def _target_probabilities(prediction: Prediction, level: Level, target: str) -> pa.Table:
+    forecast, members = prediction.level(level), prediction.members[level]
+    number = len(forecast.codes)
+    columns = _keys(prediction.stream, level, forecast)
+    columns["target"] = _repeated(target, number)
+    columns["published"] = _numbers(forecast.probability(target))
+    columns["which"] = _repeated(prediction.published[level][target], number)
     for name in ("stack", *member_names(prediction)):
-        known = members[name].probability(target) if name in members else None
-        columns[name] = _numbers(known, len(said.codes))
-    agreed = prediction.futures.tilted.found if (level, target) == ("root", "occurs") else None
-    columns[OF_FUTURES] = _numbers(agreed, len(said.codes))
+        probabilities = members[name].probability(target) if name in members else None
+        columns[name] = _numbers(probabilities, number)
+    of_futures = (level, target) == ("root", "occurs")
+    reweighted = prediction.futures.reweighted.probabilities if of_futures else None
+    columns[FUTURES_COLUMN] = _numbers(reweighted, number)
     return pa.table(columns)
 
 
 def _shares(prediction: Prediction) -> pa.Table:
     return _concatenated(
-        _of_level(prediction.stream, level, prediction.level(level)) for level in LEVELS
+        _level_shares(prediction.stream, level, prediction.level(level)) for level in LEVELS
     )
 
 
-def _of_level(stream: str, level: Level, said: Forecast) -> pa.Table:
-    columns = _keys(stream, level, said)
-    columns["mean"] = _numbers(said.share_mean)
+def _level_shares(stream: str, level: Level, forecast: Forecast) -> pa.Table:
+    columns = _keys(stream, level, forecast)
+    columns["mean"] = _numbers(forecast.share_mean)
     for name, quantile in QUANTILES.items():
-        columns[name] = _numbers(said.share_quantile(quantile))
+        columns[name] = _numbers(forecast.share_quantile(quantile))
     return pa.table(columns)
 
 
-def _keys(stream: str, level: Level, said: Forecast) -> dict[str, pa.Array]:
-    number = len(said.codes)
+def _keys(stream: str, level: Level, forecast: Forecast) -> dict[str, pa.Array]:
+    number = len(forecast.codes)
     return {
         "stream": _repeated(stream, number),
         "level": _repeated(level, number),
-        "code": pa.array(said.codes, pa.string()),
+        "code": pa.array(forecast.codes, pa.string()),
     }
 
 
@@ -148,14 +150,14 @@ BRIEF: Final = pa.schema(
 )  # fmt: skip
 
 
-def named_of(predictions: Sequence[Prediction]) -> NamingInfo:
+def naming_info(predictions: Sequence[Prediction]) -> NamingInfo:
     """How the futures of predictions are named."""
-    every = [prediction.futures for prediction in predictions]
+    of_streams = [prediction.futures for prediction in predictions]
     return NamingInfo(
-        by=every[0].naming if every else "origin",
-        atoms=sum(int(futures.heavy.sum()) for futures in every),
-        renamed=sum(int(futures.renamed.sum()) for futures in every),
-        unreadable=sum(futures.unreadable for futures in every),
+        by=of_streams[0].naming if of_streams else "origin",
+        atoms=sum(int(futures.heavy.sum()) for futures in of_streams),
+        renamed=sum(int(futures.renamed.sum()) for futures in of_streams),
+        unreadable=sum(futures.unreadable for futures in of_streams),
     )
 
 
@@ -167,24 +169,24 @@ def _futures(prediction: Prediction) -> pa.Table:
 def _future(prediction: Prediction, number: int) -> dict[str, Any]:
     futures, codes = prediction.futures, prediction.levels.root.codes
     atoms = np.flatnonzero(futures.weights[number] > 0)
-    called = [futures.called[place] for place in futures.calls[number][atoms]]
-    drawn = [futures.phrases[place] for place in futures.named[number][atoms]]
+    shown = [futures.shown_phrases[place] for place in futures.shown_index[number][atoms]]
+    drawn = [futures.drawn_phrases[place] for place in futures.drawn_index[number][atoms]]
     return {
         "stream": prediction.stream,
         "future": number,
         "day": futures.days[number],
-        "weight": float(futures.tilted.weights[number]),
+        "weight": float(futures.reweighted.weights[number]),
         "roots": [codes[place] for place in np.flatnonzero(futures.happens[number])],
         "points": list(futures.points[number][atoms]),
         "weights": futures.weights[number][atoms],
         "gates": futures.gates[number][atoms],
         "spare": futures.spare[number][atoms],
-        **_columns(called),
-        **_columns(drawn, "drawn_"),
+        **_phrase_columns(shown),
+        **_phrase_columns(drawn, "drawn_"),
     }
 
 
-def _columns(phrases: Sequence[Phrase], before: str = "") -> dict[str, list[str]]:
+def _phrase_columns(phrases: Sequence[Phrase], before: str = "") -> dict[str, list[str]]:
     """Phrases as lists of their codes."""
     return {
         f"{before}{name}": [getattr(phrase, name) for phrase in phrases] for name in Phrase._fields
@@ -227,12 +229,12 @@ EVIDENCE: Final = pa.schema(
 ARGUMENTS: Final = ("actor1", "actor2", "region")
 
 
-def _key(event: Reconstructed) -> dict[str, str]:
-    said = event.arguments
-    return {"stream": said.stream, "level": event.level, "code": said.code}
+def _key(event: ReconstructedEvent) -> dict[str, str]:
+    arguments = event.arguments
+    return {"stream": arguments.stream, "level": event.level, "code": arguments.code}
 
 
-def _arguments(events: Sequence[Reconstructed]) -> Iterator[dict[str, Any]]:
+def _arguments(events: Sequence[ReconstructedEvent]) -> Iterator[dict[str, Any]]:
     for event in events:
         for kind in ARGUMENTS:
             candidates = getattr(event.arguments, kind)
@@ -240,7 +242,7 @@ def _arguments(events: Sequence[Reconstructed]) -> Iterator[dict[str, Any]]:
                 yield {**_key(event), "argument": kind, "rank": rank, **candidate._asdict()}
 
 
-def _evidence(events: Sequence[Reconstructed]) -> Iterator[dict[str, Any]]:
+def _evidence(events: Sequence[ReconstructedEvent]) -> Iterator[dict[str, Any]]:
     for event in events:
         evidence = event.arguments.evidence
         for rank, row in enumerate(evidence.rows if evidence else (), start=1):

@@ -1,7 +1,7 @@
-"""The judge of reconstructed arguments: against the stream's frequencies and the last seen.
+"""Judging reconstructed arguments: against the stream's frequencies and the last seen.
 
 A cell is a stream, a day and a standard event that occurred on it. In a cell every forecaster is
-scored on the rows that came, by their weight: was the value its first guess, was it among its first
+scored on the day's rows, by their weight: was the value its first guess, was it among its first
 five, and minus the log of the probability that it had. Cells count alike, so a busy stream does not
 drown the others. A hit needs a guess that the past names: the even remainder, which all values
 share, is not one.
@@ -25,22 +25,22 @@ from gdelphi.forecast.argument_recency import (
     ANYONE,
     LAST_SEEN,
     SOMEBODY_ELSE,
-    Outcomes,
+    ArgumentOutcomes,
     RecencyIndex,
-    components,
-    frequencies,
-    sweep,
+    component_names,
+    frequency_component,
+    outcomes_by_day,
 )
 from gdelphi.forecast.arguments import (
     KINDS,
     ArgumentHistory,
     ArgumentKind,
 )
-from gdelphi.forecast.mixture import bucket
+from gdelphi.forecast.mixture import evidence_bucket
 from gdelphi.forecast.reconstruct import (
-    Allowed,
+    ComponentChoice,
     Reconstructor,
-    fit_several,
+    fit_reconstructors,
 )
 from gdelphi.scores.probabilities import (
     LOG_FLOOR,
@@ -54,9 +54,9 @@ MEASURES: Final = ("top 1", "top 5", "log score")
 GUESSES = 5
 CELLS_AT_ONCE = 100  # bounds the table of cells and values
 
-FORECASTERS: Final[Mapping[str, Allowed]] = {
-    RECONSTRUCTION: components,
-    "frequencies": lambda level: (frequencies(level), ANYONE, SOMEBODY_ELSE),
+FORECASTERS: Final[Mapping[str, ComponentChoice]] = {
+    RECONSTRUCTION: component_names,
+    "frequencies": lambda level: (frequency_component(level), ANYONE, SOMEBODY_ELSE),
     LAST_SEEN: lambda _: (LAST_SEEN, ANYONE, SOMEBODY_ELSE),
 }
 
@@ -71,7 +71,7 @@ class JudgedArguments:
     day: IntArray
     """[cell], position in days"""
     cell: IntArray
-    """[cell], stream and event as in a memory"""
+    """[cell], stream and event as in a RecencyIndex"""
     scores: Mapping[str, FloatArray]
     """forecaster -> [cell, measure]"""
 
@@ -93,7 +93,7 @@ def fit_forecasters(
     history: ArgumentHistory, days: Iterable[date], levels: Sequence[Level]
 ) -> dict[str, Reconstructor]:
     """The reconstruction and its rivals, fitted on the same days."""
-    return fit_several(history, days, FORECASTERS, levels)
+    return fit_reconstructors(history, days, FORECASTERS, levels)
 
 
 def judge(
@@ -105,65 +105,66 @@ def judge(
     """Score all forecasters on all events of some days; kinds that no row has are left out."""
     target_days = tuple(sorted(set(days)))
     judged = [
-        _judged(RecencyIndex(history, kind, level), forecasters, target_days)
+        _judge_kind(RecencyIndex(history, kind, level), forecasters, target_days)
         for level in levels
         for kind in KINDS
     ]
-    return [each for each in judged if len(each.cell)]
+    return [one for one in judged if len(one.cell)]
 
 
-def _judged(
-    memory: RecencyIndex, forecasters: Mapping[str, Reconstructor], days: tuple[date, ...]
+def _judge_kind(
+    index: RecencyIndex, forecasters: Mapping[str, Reconstructor], days: tuple[date, ...]
 ) -> JudgedArguments:
-    tables = np.stack([each.mixtures[memory.level, memory.kind] for each in forecasters.values()])
-    at = {day: number for number, day in enumerate(days)}
+    """The scores of forecasters on the days of one level and kind."""
+    tables = np.stack([fitted.mixtures[index.level, index.kind] for fitted in forecasters.values()])
+    places = {day: number for number, day in enumerate(days)}
     day, cell = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     scores = [np.zeros((len(tables), 0, len(MEASURES)))]
-    for target, came in sweep(memory, days):
-        cells, found = _scores(memory, came, tables)
-        day.append(np.full(len(cells), at[target]))
+    for target_day, outcomes in outcomes_by_day(index, days):
+        cells, day_scores = _score_day(index, outcomes, tables)
+        day.append(np.full(len(cells), places[target_day]))
         cell.append(cells)
-        scores.append(found)
-    joined = np.concatenate(scores, axis=1)
+        scores.append(day_scores)
     return JudgedArguments(
-        memory.level,
-        memory.kind,
-        days,
-        np.concatenate(day),
-        np.concatenate(cell),
-        dict(zip(forecasters, joined, strict=True)),
+        level=index.level,
+        kind=index.kind,
+        days=days,
+        day=np.concatenate(day),
+        cell=np.concatenate(cell),
+        scores=dict(zip(forecasters, np.concatenate(scores, axis=1), strict=True)),
     )
 
 
-def _scores(
-    memory: RecencyIndex, came: Outcomes, tables: FloatArray
+def _score_day(
+    index: RecencyIndex, outcomes: ArgumentOutcomes, tables: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """The cells of a day, and the measures of forecasters on them, [forecaster, cell, measure]."""
-    cells, places = np.unique(came.cell, return_inverse=True)
-    shares = tables[:, bucket(memory.evidence(cells))]
-    guesses = _guesses(memory, cells, shares)
-    found = []
+    cells, places = np.unique(outcomes.cell, return_inverse=True)
+    shares = tables[:, evidence_bucket(index.evidence(cells))]
+    guesses = _guesses(index, cells, shares)
+    scores = []
     for number in range(len(tables)):
-        said = (came.components * shares[number, places]).sum(axis=1)
-        hits = guesses[number, places] == came.value[:, None]
-        measures = (hits[:, 0], hits.any(axis=1), -np.log(np.maximum(said, LOG_FLOOR)))
-        sums = [np.bincount(places, came.share * measure, len(cells)) for measure in measures]
-        found.append(np.column_stack(sums))
-    return cells, np.stack(found)
+        probability = (outcomes.components * shares[number, places]).sum(axis=1)
+        hits = guesses[number, places] == outcomes.value[:, None]
+        measures = (hits[:, 0], hits.any(axis=1), -np.log(np.maximum(probability, LOG_FLOOR)))
+        sums = [np.bincount(places, outcomes.share * measure, len(cells)) for measure in measures]
+        scores.append(np.column_stack(sums))
+    return cells, np.stack(scores)
 
 
-def _guesses(memory: RecencyIndex, cells: IntArray, shares: FloatArray) -> IntArray:
+def _guesses(index: RecencyIndex, cells: IntArray, shares: FloatArray) -> IntArray:
     """The first guesses of forecasters, [forecaster, cell, guess]; -1 where there are fewer.
 
     All forecasters at once, for most of the work is looking up what they have in common.
     """
     guesses = np.full((*shares.shape[:2], GUESSES), -1, dtype=np.int64)
     for start in range(0, len(cells), CELLS_AT_ONCE):
-        some = slice(start, start + CELLS_AT_ONCE)
-        wanted = np.tile(cells[some], len(shares))
-        mixed = memory.mixed(wanted, shares[:, some].reshape(len(wanted), -1))
-        for at, top in zip(np.ndindex(shares[:, some].shape[:2]), mixed.top(GUESSES), strict=True):
-            guesses[at[0], start + at[1], : len(top)] = top
+        portion = slice(start, start + CELLS_AT_ONCE)
+        repeated = np.tile(cells[portion], len(shares))
+        mixture = index.mixture(repeated, shares[:, portion].reshape(len(repeated), -1))
+        positions = np.ndindex(shares[:, portion].shape[:2])
+        for (forecaster, cell), top in zip(positions, mixture.top(GUESSES), strict=True):
+            guesses[forecaster, start + cell, : len(top)] = top
     return guesses
 
 
@@ -180,20 +181,25 @@ def table(
     Above 0 is better: more hits, or a smaller log score.
     """
     lines = []
-    for each in judged:
-        if reference not in each.scores:
-            known = ", ".join(each.scores)
+    for one in judged:
+        if reference not in one.scores:
+            known = ", ".join(one.scores)
             raise ArgumentsError(f"no forecaster {reference!r} was judged; there are {known}")
-        best = each.scores[reference]
-        for name, scores in each.scores.items():
-            hits, also, log = (
-                gain(each, sign * (best[:, at] - scores[:, at]), bootstrap)
+        best = one.scores[reference]
+        for name, scores in one.scores.items():
+            top1, top5, nats = scores.mean(axis=0).tolist()
+            top1_gain, top5_gain, log_gain = (
+                gain(one, sign * (best[:, at] - scores[:, at]), bootstrap)
                 for at, sign in enumerate((1.0, 1.0, -1.0))
             )
-            one, five, nats = scores.mean(axis=0).tolist()
             lines.append(
                 ArgumentsLine(
-                    each.level, each.kind, name, len(scores), (one, five, nats), (hits, also, log)
+                    level=one.level,
+                    kind=one.kind,
+                    forecaster=name,
+                    cells=len(scores),
+                    means=(top1, top5, nats),
+                    gains=(top1_gain, top5_gain, log_gain),
                 )
             )
     return lines

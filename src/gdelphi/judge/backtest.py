@@ -1,6 +1,6 @@
-"""The honest judge: rolling origins over days that nothing was fitted on.
+"""Backtests: what `gdelphi backtest` does, rolling origins over days that nothing was fitted on.
 
-    days -> at each origin everybody is asked -> Parquet files -> tables
+    days -> at each origin all forecasters are asked -> Parquet files -> tables
 
 A day that took part in fitting anything (weights, early stopping, combination) is refused unless
 asked for by name, and then the result says so. What was fitted on what is read from the model's own
@@ -76,7 +76,8 @@ class BacktestProgress(Protocol):
 def backtest(
     settings: Settings, request: BacktestRequest, progress: BacktestProgress | None = None
 ) -> dict[str, Any]:
-    """Ask everybody at all origins that are not done yet, and make the tables."""
+    """Ask all forecasters at all origins that are not done yet, and return the summary: what
+    summary.json holds."""
     progress = progress or SILENT
     folder = BacktestFolder(request.out)
     with folder.alone(), _one_thread():
@@ -90,7 +91,7 @@ def backtest(
         if not folder.has_cells:
             folder.write_cells(_cells(predictor, request.options))
         missing = [day for day in days if not folder.done(day)]
-        work = _Work(settings, request, schedule, judge)
+        work = _DayWork(settings, request, schedule, judge)
         if schedule is not None:
             _refit(predictor, schedule, missing, work, progress)
         done = len(days) - len(missing)
@@ -103,14 +104,15 @@ def backtest(
 
 
 def summarise_folder(out: Path) -> dict[str, Any]:
-    """Make the tables anew from the files of a backtest, and keep them in summary.json."""
+    """Make the tables anew from the files of a backtest, keep them in summary.json, and return
+    them."""
     folder = BacktestFolder(out)
     summary = summarise(folder)
     folder.write_summary(summary)
     return summary
 
 
-class _Work:
+class _DayWork:
     """What a process does with a day. The judge stays behind when this is sent to another one."""
 
     def __init__(
@@ -142,10 +144,10 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _Examples:
-    """What a process does with a day that is learned from."""
+class _ExampleWork:
+    """What a process does with a day that a refit learns from."""
 
-    work: _Work
+    work: _DayWork
     level: Level
 
     def do(self, day: date) -> StackExample | None:
@@ -188,7 +190,7 @@ def _refit(
     predictor: Predictor,
     schedule: RefitSchedule,
     days: Sequence[date],
-    work: _Work,
+    work: _DayWork,
     progress: BacktestProgress,
 ) -> None:
     """Make the fits that days need."""
@@ -196,7 +198,7 @@ def _refit(
     def ask(level: Level, wanted: Sequence[date]) -> Iterator[StackExample | None]:
         progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
         examples = share(
-            _Examples(work, level), wanted, portion=1, processes=work.request.processes
+            _ExampleWork(work, level), wanted, portion=1, processes=work.request.processes
         )
         for number, example in enumerate(examples):
             progress.example_done(number + 1, len(wanted))
@@ -250,15 +252,15 @@ def first_allowed(predictor: Predictor, request: BacktestRequest) -> date:
 def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, list[str]]:
     """First and last day of what was fitted on days: by the model's records, and by the split."""
     recorded = predictor.training["origin"].get("split", {})
-    found = {part: list(days) for part, days in recorded.items()}
+    fitted = {part: list(days) for part, days in recorded.items()}
     if predictor.text:
-        found |= {f"text {part}": list(days) for part, days in predictor.text.model.fitted.items()}
+        fitted |= {f"text {part}": list(days) for part, days in predictor.text.model.fitted.items()}
     for part in PARTS[:-1]:
-        found.setdefault(part, [day.isoformat() for day in predictor.sequences.splits.days(part)])
+        fitted.setdefault(part, [day.isoformat() for day in predictor.sequences.splits.days(part)])
     for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
-        fitted = predictor.publisher(level).fitted
-        found[f"published {level}"] = [day.isoformat() for day in fitted or ()]
-    return found
+        days = predictor.publisher(level).fitted
+        fitted[f"published {level}"] = [day.isoformat() for day in days or ()]
+    return fitted
 
 
 # --- what is judged -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The judge: any forecasters, on the same days and cells, against what came.
+"""Comparing forecasters: any of them, on the same days and cells, against the outcomes.
 
 Forecasters are handed the whole history and an origin, and are trusted to look no further, because
 cutting the history anew for each origin would make them derive everything again each time. That
@@ -12,7 +12,7 @@ refused, since it could choose the cells that suit it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -25,11 +25,9 @@ from gdelphi.common.types import (
     Forecaster,
     History,
 )
-from gdelphi.measures.profiles import (
-    Profiles,
-    days_until,
-    outcomes,
-)
+from gdelphi.forecast.stack import Combination, ask
+from gdelphi.measures.profiles import Profiles
+from gdelphi.measures.targets import days_until, outcomes
 from gdelphi.scores.probabilities import (
     Bootstrap,
     Skill,
@@ -45,8 +43,8 @@ ByTarget = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """What was said and what came, on the same days."""
+class JudgedForecasts:
+    """Probabilities of forecasters, and outcomes, on the same days."""
 
     streams: tuple[str, ...]
     codes: tuple[str, ...]
@@ -87,36 +85,51 @@ def compare(
     horizon: int = 1,
     *,
     training_days: Iterable[date] | None = None,
-) -> Judged:
-    """Let each forecaster forecast each target day from `horizon` days before.
+) -> JudgedForecasts:
+    """The probabilities of each forecaster for each target day, from `horizon` days before, and the
+    outcomes.
 
-    Days that are not present are left out. `training_days` tell which cells are active.
+    Days that are not present are left out. `training_days` tell which cells are active. A member of
+    a stack that is compared too is asked once.
     """
     names = [forecaster.name for forecaster in forecasters]
     if len(set(names)) != len(names):
         raise ForecastError(f"two forecasters of one name among {', '.join(names)}")
-    judged = _present(history, days)
-    if not judged:
+    _check_members(forecasters)
+    present = {day for day, there in zip(history.days, history.present, strict=True) if there}
+    target_days = tuple(sorted(present.intersection(days)))
+    if not target_days:
         raise ForecastError("none of the days to judge is present")
-    origins = [day - timedelta(days=horizon) for day in judged]
-    came = [outcomes(history, origin, horizon) for origin in origins]
-    answers: dict[str, list[ByTarget]] = {name: [] for name in names}
-    for origin, outcome in zip(origins, came, strict=True):  # outside: members share an origin
-        for forecaster in forecasters:
-            answer = _answer(forecaster, history, origin, horizon, outcome)
-            answers[forecaster.name].append(answer)
-    said = {name: _stacked(each) for name, each in answers.items()}
-    rates = None if training_days is None else training_rates(history, training_days, horizon)
-    return Judged(history.streams, history.codes, judged, horizon, said, _stacked(came), rates)
+    probabilities: dict[str, list[ByTarget]] = {name: [] for name in names}
+    outcome_of_days = []
+    for day in target_days:
+        origin = day - timedelta(days=horizon)
+        outcome = outcomes(history, origin, horizon)
+        outcome_of_days.append(outcome)
+        answers = ask(forecasters, history, origin, horizon)
+        for name in names:
+            _check(name, answers[name], history, origin, horizon)
+            probabilities[name].append(_by_target(name, answers[name], outcome))
+    return JudgedForecasts(
+        streams=history.streams,
+        codes=history.codes,
+        days=target_days,
+        horizon=horizon,
+        probabilities={name: _stacked(of_days) for name, of_days in probabilities.items()},
+        outcomes=_stacked(outcome_of_days),
+        training_rates=(
+            None if training_days is None else training_rates(history, training_days, horizon)
+        ),
+    )
 
 
 def training_rates(history: History, days: Iterable[date], horizon: int = 1) -> ByTarget:
     """How often each target came true on some target days, [stream, code]; NaN if never defined."""
-    came = [outcomes(history, day - timedelta(days=horizon), horizon) for day in days]
-    if not came:
+    of_days = [outcomes(history, day - timedelta(days=horizon), horizon) for day in days]
+    if not of_days:
         raise ForecastError("no training days to take rates from")
     rates = {}
-    for target, values in _stacked(came).items():
+    for target, values in _stacked(of_days).items():
         known = (~np.isnan(values)).sum(axis=0)
         total = np.nansum(values, axis=0)
         rates[target] = np.divide(total, known, out=np.full(total.shape, np.nan), where=known > 0)
@@ -124,7 +137,7 @@ def training_rates(history: History, days: Iterable[date], horizon: int = 1) -> 
 
 
 def score_table(
-    judged: Judged,
+    judged: JudgedForecasts,
     reference: str = "stack",
     cells: CellChoice = "all",
     *,
@@ -141,31 +154,38 @@ def score_table(
             f"no forecaster {reference!r} to compare with; there are "
             f"{', '.join(judged.forecasters)}"
         )
+    if cells not in get_args(CellChoice):
+        raise ForecastError(f"no cells {cells!r}; there are {' and '.join(get_args(CellChoice))}")
     lines = []
     for target in TARGETS:
-        chosen = _chosen(judged, target, cells) & _within(judged, streams, codes)
-        came = np.where(chosen, judged.outcomes[target], np.nan)
-        bar = judged.probabilities[reference][target]
-        for name, said in judged.probabilities.items():
-            square, log = brier(said[target], came), log_score(said[target], came)
+        chosen = np.outer(_mask(judged.streams, streams), _mask(judged.codes, codes))
+        if cells == "active":
+            chosen &= active_cells(judged, target)
+        outcome = np.where(chosen, judged.outcomes[target], np.nan)
+        reference_probabilities = judged.probabilities[reference][target]
+        reference_brier = brier(reference_probabilities, outcome)
+        reference_log = log_score(reference_probabilities, outcome)
+        for name, probabilities in judged.probabilities.items():
+            square = brier(probabilities[target], outcome)
+            log = log_score(probabilities[target], outcome)
             lines.append(
                 ScoreLine(
                     forecaster=name,
                     target=target,
-                    cells=int((~np.isnan(came)).sum()),
-                    brier=_mean(square),
-                    log_score=_mean(log),
-                    skill=skill(square, brier(bar, came), bootstrap),
-                    log_skill=skill(log, log_score(bar, came), bootstrap),
+                    cells=int((~np.isnan(outcome)).sum()),
+                    brier=mean_of_known(square),
+                    log_score=mean_of_known(log),
+                    skill=skill(square, reference_brier, bootstrap),
+                    log_skill=skill(log, reference_log, bootstrap),
                 )
             )
     return lines
 
 
-def active_cells(judged: Judged, target: str) -> BoolArray:
+def active_cells(judged: JudgedForecasts, target: str) -> BoolArray:
     """Cells whose training rate lies between .05 and .95, [stream, code]."""
     if judged.training_rates is None:
-        raise ForecastError("active cells are told by training days: give them to run()")
+        raise ForecastError("active cells are told by training days: give them to compare()")
     rates = judged.training_rates[target]
     return (rates >= ACTIVE[0]) & (rates <= ACTIVE[1])
 
@@ -195,57 +215,62 @@ def garble(history: History, origin: date, seed: int = 0) -> Profiles:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _present(history: History, days: Iterable[date]) -> tuple[date, ...]:
-    known = {day for day, there in zip(history.days, history.present, strict=True) if there}
-    return tuple(sorted(known.intersection(days)))
+def _check_members(forecasters: Sequence[Forecaster]) -> None:
+    """Refuse a stack with a member that has the name of another forecaster: who is of one name is
+    asked once."""
+    known = {forecaster.name: forecaster for forecaster in forecasters}
+    combinations = [one for one in forecasters if isinstance(one, Combination)]
+    for combination in combinations:
+        for member in combination.members:
+            if known.setdefault(member.name, member) != member:
+                raise ForecastError(
+                    f"{combination.name} has a member {member.name}, and so is another forecaster "
+                    "called: give it another name"
+                )
 
 
-def _answer(
-    forecaster: Forecaster, history: History, origin: date, horizon: int, came: ByTarget
-) -> ByTarget:
-    """One forecaster at one origin, target -> [stream, code], checked against the history."""
-    forecasts = forecaster.forecast(history, origin, horizon)
-    where = f"{forecaster.name} at {origin}"
+def _check(
+    name: str, forecasts: Sequence[Forecast], history: History, origin: date, horizon: int
+) -> None:
+    """Refuse forecasts that are not of the history's streams, and of what was asked for."""
+    where = f"{name} at {origin}"
     if tuple(forecast.stream for forecast in forecasts) != history.streams:
         raise ForecastError(f"{where}: its forecasts are not those of the history's streams")
     for forecast in forecasts:
         about = (forecast.origin, forecast.horizon, forecast.codes)
         if about != (origin, horizon, history.codes):
             raise ForecastError(f"{where}: a forecast of another day, horizon or basis")
-    answer = {}
+
+
+def _by_target(name: str, forecasts: Sequence[Forecast], outcome: ByTarget) -> ByTarget:
+    """Probabilities, target -> [stream, code]; one that is missing where there is an outcome is
+    refused."""
+    probabilities = {}
     for target in TARGETS:
-        answer[target] = np.stack([forecast.probability(target) for forecast in forecasts])
-        if (np.isnan(answer[target]) & ~np.isnan(came[target])).any():
-            raise ForecastError(f"{where}: it says nothing of some {target} that has an outcome")
-    return answer
+        values = np.stack([forecast.probability(target) for forecast in forecasts])
+        if (np.isnan(values) & ~np.isnan(outcome[target])).any():
+            raise ForecastError(
+                f"{name} at {forecasts[0].origin}: it says nothing of some {target} that has an "
+                "outcome"
+            )
+        probabilities[target] = values
+    return probabilities
 
 
 def _stacked(answers: Sequence[ByTarget]) -> ByTarget:
     return {target: np.stack([answer[target] for answer in answers]) for target in TARGETS}
 
 
-def _chosen(judged: Judged, target: str, cells: CellChoice) -> BoolArray:
-    if cells == "active":
-        return active_cells(judged, target)
-    if cells == "all":
-        return np.ones((len(judged.streams), len(judged.codes)), dtype=np.bool_)
-    raise ForecastError(f"no cells {cells!r}; there are all and active")
-
-
-def _within(
-    judged: Judged, streams: Sequence[str] | None, codes: Sequence[str] | None
-) -> BoolArray:
-    return np.outer(_among(judged.streams, streams), _among(judged.codes, codes))
-
-
-def _among(names: tuple[str, ...], chosen: Sequence[str] | None) -> BoolArray:
+def _mask(names: tuple[str, ...], chosen: Sequence[str] | None) -> BoolArray:
+    """Which names are chosen, [name]; without a choice all are."""
     strange = set(chosen or ()) - set(names)
     if strange:
         raise ForecastError(f"not among what was judged: {', '.join(sorted(strange))}")
     return np.array([chosen is None or name in chosen for name in names], dtype=np.bool_)
 
 
-def _mean(scores: FloatArray) -> float:
+def mean_of_known(scores: FloatArray) -> float:
+    """The mean of what is a number; not-a-number if nothing is."""
     known = scores[~np.isnan(scores)]
     return float(known.mean()) if known.size else float("nan")
 

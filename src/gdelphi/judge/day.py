@@ -1,6 +1,6 @@
 """One day of a backtest: every forecaster is asked at the origin and held against the outcome.
 
-Asked are what is published, all that it is combined from, and, in a simulated world, the oracles.
+These are what is published, all that it is combined from, and, in a simulated world, the oracles.
 What is published is judged as a reader gets it: levels coherent, shares from the drawn days with
 the weights of the futures. For shares the stack is the recency bootstrap, whose samples it hands
 on.
@@ -43,19 +43,19 @@ from gdelphi.scores.samples import (
 STACK: Final = "stack"
 FAIR_ORACLE: Final = "fair oracle"
 SHARES_OF: Final = (PUBLISHED, "profiles", "atoms", "recency", FAIR_ORACLE)
-"""forecasters whose shares are scored, as far as they are asked"""
+"""forecasters whose shares are scored, as far as they are judged"""
 INTERVALS: Final = (0.5, 0.9)
 
 
 @dataclass(frozen=True)
 class BacktestOptions:
-    """Who is asked, and for what."""
+    """Which forecasters are judged, and on what."""
 
     level: Level = "root"
     forecasters: tuple[str, ...] = ()
     """names; none: all that there are"""
     world: Path | None = None
-    """archive of a simulated world, whose oracles are asked too"""
+    """archive of a simulated world, whose oracles are judged too"""
     futures: int = 100
     seed: int = 0
     text: bool = False
@@ -99,8 +99,8 @@ class BacktestDay:
         """The forecasters asked for, the stack always among them: skill is measured against it."""
         publisher = self.predictor.publisher(self.options.level)
         members, baselines = publisher.combined.members, len(publisher.stack.members)
-        there = [publisher, *publisher.members, *members[baselines:], *members[:baselines]]
-        names = [forecaster.name for forecaster in (*there, *self._oracles)]
+        known = [publisher, *publisher.members, *members[baselines:], *members[:baselines]]
+        names = [forecaster.name for forecaster in (*known, *self._oracles)]
         unknown = [name for name in self.options.forecasters if name not in names]
         if unknown:
             raise JudgeError(
@@ -112,8 +112,10 @@ class BacktestDay:
         return tuple(name for name in names if name in wanted)
 
     def ask(self, origin: date) -> OriginAnswers:
-        """What everybody says at an origin. What is published is what `gdelphi forecast` stores:
-        both are made by OriginForecasts."""
+        """The forecasts of all forecasters at an origin.
+
+        What is published is what `gdelphi forecast` stores: both are made by OriginForecasts.
+        """
         level, day = self.options.level, origin + timedelta(days=1)
         publishers = {
             above: self.predictor.publisher(above)
@@ -121,17 +123,15 @@ class BacktestDay:
             else self._schedule.publisher(self.predictor, above, day)
             for above in LEVELS[: LEVELS.index(level) + 1]
         }
-        made = OriginForecasts(self.predictor, origin, publishers)
-        futures = [made.futures(place) for place in range(len(self.predictor.streams))]
-        published = [made.published(place, futures[place])[level] for place in range(len(futures))]
-        oracles = ask(self._oracles, made.histories[level], origin)
-        answers = {**made.answers[level], PUBLISHED: published, **oracles}
+        at_origin = OriginForecasts(self.predictor, origin, publishers)
         places = range(len(self.predictor.streams))
-        moved = (
-            None
-            if self.predictor.moves_atoms
-            else [made.futures(place, moved=True) for place in places]
-        )
+        futures = [at_origin.futures(place) for place in places]
+        published = [at_origin.published(place, futures[place])[level] for place in places]
+        oracles = ask(self._oracles, at_origin.histories[level], origin)
+        answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}
+        moved = None
+        if not self.predictor.moves_atoms:
+            moved = [at_origin.futures(place, moved=True) for place in places]
         return OriginAnswers({name: answers[name] for name in self.names}, futures, moved)
 
     def day(self, day: date) -> dict[str, pa.Table]:
@@ -163,9 +163,10 @@ def probability_table(
     columns["outcome"] = pa.array(_flat(outcome))
     for name, of_streams in forecasts.items():
         _check(name, history, of_streams, outcome, origin)
-        columns[name] = pa.array(
-            _flat({x: np.stack([one.probability(x) for one in of_streams]) for x in TARGETS})
-        )
+        probabilities = {
+            target: np.stack([one.probability(target) for one in of_streams]) for target in TARGETS
+        }
+        columns[name] = pa.array(_flat(probabilities))
     return pa.table(columns)
 
 
@@ -180,6 +181,7 @@ def cell_columns(streams: Sequence[str], codes: Sequence[str]) -> dict[str, pa.A
 
 
 def _flat(values: Mapping[str, FloatArray]) -> FloatArray:
+    """Target -> [stream, code] as one column, in the order of `cell_columns`."""
     flat: FloatArray = np.stack([values[target] for target in TARGETS], axis=-1).ravel()
     return flat
 
@@ -219,11 +221,11 @@ def share_table(
     codes: list[str] = []
     for name in chosen:
         for place, one in enumerate(forecasts[name]):
-            given = (one.share_samples, one.share_weights, outcome[place])
-            held = [coverage(*given, level=level).held for level in INTERVALS]
-            figures = [crps(*given), pit(*given, uniform[place]), *held]
-            for column, figure in zip(columns.values(), figures, strict=True):
-                column.append(figure)
+            samples_and_outcome = (one.share_samples, one.share_weights, outcome[place])
+            held = [coverage(*samples_and_outcome, level=level).held for level in INTERVALS]
+            scores = [crps(*samples_and_outcome), pit(*samples_and_outcome, uniform[place]), *held]
+            for column, score in zip(columns.values(), scores, strict=True):
+                column.append(score)
             streams += [one.stream] * len(one.codes)
             codes += one.codes
     cells = outcome.size

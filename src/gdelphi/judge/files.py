@@ -50,27 +50,27 @@ class BacktestFolder:
     def begin(self, origin: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Take the folder for a run of this origin; one of another origin is refused.
 
-        `about` is said beside it and may differ when a run goes on.
+        `about` is written beside it and may differ when a run goes on.
         """
         from gdelphi.model.checkpoint import differences  # torch: who only reads does without
 
         wanted = json.loads(json.dumps(origin))
         if self._run.exists():
-            found = differences(self.run()["origin"], wanted)
-            if found:
+            different = differences(self.run()["origin"], wanted)
+            if different:
                 raise JudgeError(
-                    f"{self.folder} holds a backtest of another origin: {'; '.join(found)}. Take "
-                    "another --out, or delete it"
+                    f"{self.folder} holds a backtest of another origin: {'; '.join(different)}. "
+                    "Take another --out, or delete it"
                 )
         elif any(self.path(kind, date.min).parent.exists() for kind in KINDS):
             raise JudgeError(f"{self.folder} has scores but no run.json: take another --out")
         write_text_atomically(self._run, as_json({"origin": wanted, "about": about}))
 
     def run(self) -> dict[str, Any]:
-        """What run.json says."""
+        """The content of run.json."""
         try:
-            said: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
-            if not isinstance(said["origin"], dict):
+            content: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
+            if not isinstance(content["origin"], dict):
                 raise ValueError("no origin")
         except FileNotFoundError:
             raise JudgeError(
@@ -78,20 +78,21 @@ class BacktestFolder:
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JudgeError(f"{self._run} cannot be read ({error}): delete the folder") from None
-        return said
+        return content
 
     def path(self, kind: str, day: date) -> Path:
         """The file of a target day."""
         return self.folder / "scores" / kind / f"{day.isoformat()}.parquet"
 
     def done(self, day: date) -> bool:
+        """Whether all files of a day are there."""
         return all(self.path(kind, day).exists() for kind in KINDS)
 
     def days(self) -> list[date]:
         """Target days that are done."""
         last = self.path(KINDS[-1], date.min).parent
-        found = [date.fromisoformat(path.stem) for path in last.glob("[0-9]*.parquet")]
-        return sorted(day for day in found if self.done(day))
+        written = [date.fromisoformat(path.stem) for path in last.glob("[0-9]*.parquet")]
+        return sorted(day for day in written if self.done(day))
 
     def write_day(self, day: date, tables: Mapping[str, pa.Table]) -> None:
         """The tables of a day, one of each of KINDS."""
@@ -99,6 +100,7 @@ class BacktestFolder:
             write_table(tables[kind], self.path(kind, day))
 
     def read_day(self, kind: str, day: date) -> pa.Table:
+        """One of the tables of a day."""
         return read_table(self.path(kind, day))
 
     def read(self, kind: str, days: Sequence[date]) -> pa.Table:
@@ -118,6 +120,7 @@ class BacktestFolder:
         write_table(table, self._cells)
 
     def cells(self) -> pa.Table:
+        """The training rate of each stream, code and target."""
         return read_table(self._cells)
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
@@ -167,9 +170,9 @@ def as_json(content: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, date | Path):

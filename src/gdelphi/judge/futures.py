@@ -1,9 +1,9 @@
-"""Scores of whole futures: how far the days that were imagined are from the day that came.
+"""Scores of whole futures: how far the generated days are from the day itself.
 
 Ensembles of a stream's next day, each of K members, are scored against its own descriptor:
 
     transported   the model's futures: past days drawn by its attention, moved on
-    tilted        the same with weights that agree with what is published
+    tilted        the same with weights that agree with what is published (reweighted)
     drawn         the same past days, not moved: what transport adds is the difference
     recency       past days drawn by the recency kernel, where attention begins untrained
     climatology   past days of the last year, all alike
@@ -11,7 +11,7 @@ Ensembles of a stream's next day, each of K members, are scored against its own 
 
 The energy score over sliced W2 is proper; all have its fair form, because their members are draws.
 The mean Sinkhorn distance is for information: a forecaster that says the same day K times may win
-it. ROUGE compares the words, of the tilted futures and of the day in brief, beside random past
+it. ROUGE compares the words, of the reweighted futures and of the day in brief, beside random past
 days, since words of templates earn something for free.
 
 A past day without atoms is never drawn by the last two, and members without atoms take no part.
@@ -41,10 +41,10 @@ from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.wording import (
-    english_phrases,
-    normalise,
     brief_text,
     day_text,
+    english_phrases,
+    normalise,
     written_text,
 )
 from gdelphi.measures.encoder import open_cache
@@ -65,7 +65,7 @@ from gdelphi.text.forecaster import StreamTexts
 from gdelphi.text.measures import measure_of
 
 TRANSPORTED: Final = "transported"
-REWEIGHTED: Final = "tilted"
+REWEIGHTED: Final = "tilted"  # as backtests on disk have it
 DRAWN: Final = "drawn"
 RECENCY: Final = "recency"
 CLIMATOLOGY: Final = "climatology"
@@ -137,8 +137,8 @@ class FutureJudge:
         self._text, self._seed = text, seed
         self._day_text = lru_cache(2**15)(partial(day_text, predictor.pack))
         starts = predictor.pack.atom_columns()[2]
-        each = predictor.pack.facts.variants + 1
-        sizes = np.diff(starts)[::each].reshape(predictor.pack.shape)
+        measures_a_day = predictor.pack.facts.variants + 1  # the first is the descriptor itself
+        sizes = np.diff(starts)[::measures_a_day].reshape(predictor.pack.shape)
         self._has_atoms = sizes > 0  # [day, stream]
         self._points = (
             Points(predictor.space, open_cache(predictor.settings)) if predictor.text else None
@@ -153,17 +153,17 @@ class FutureJudge:
         """Scores of all streams whose next day has atoms, given their futures as published, and
         with moved atoms where that is not the same."""
         end = self._predictor.sampler.position(origin)
-        came = end + 1
+        target = end + 1
         kernel = self._recency(origin)
         written = (
             self._predictor.text.model.at(origin) if self._predictor.text else [None] * len(futures)
         )
-        found: list[FutureScore] = []
+        scores: list[FutureScore] = []
         for place, published in enumerate(futures):
-            if came < self._pack.facts.days and self._has_atoms[came, place]:
+            if target < self._pack.facts.days and self._has_atoms[target, place]:
                 other = None if moved is None else moved[place]
-                found += self._stream(place, end, published, other, kernel, written[place])
-        return found
+                scores += self._stream(place, end, published, other, kernel, written[place])
+        return scores
 
     def _recency(self, origin: date) -> FloatArray:
         """The recency kernel over the pack's days up to the origin, [day]; 0 on missing days."""
@@ -181,42 +181,50 @@ class FutureJudge:
         kernel: FloatArray,
         written: StreamTexts | None = None,
     ) -> list[FutureScore]:
+        """Scores of all ensembles of one stream."""
         stream = self._predictor.streams[place]
+        # 1. All measures in one batch: the day itself, futures, past days, texts.
         past = self._drawn_days(place, end, futures, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
-        texts_as_days = self._placed(written)
+        texts_as_days = self._text_measures(written)
         measures = _batch(
-            [self._pack.atoms(end + 1, place)],
-            *_moved(moved or futures),
+            self._pack.atoms(end + 1, place),
+            *_normalised_futures(moved or futures),
             [*(self._pack.atoms(int(day), place) for day in distinct), *texts_as_days],
         )
+        # 2. Ensembles, as rows of this batch with weights.
         ensembles = _ensembles(moved or futures, past, distinct)
         if moved is not None:  # published futures are drawn days, with other weights
             first = self._pack.first_day
             days = np.array([(day - first).days for day in futures.days], dtype=np.int64)
-            there = futures.exists & self._has_atoms[days, place]
-            rows = 1 + int(moved.exists.sum()) + np.searchsorted(distinct, days[there])
+            kept = futures.exists & self._has_atoms[days, place]
+            rows = 1 + int(moved.exists.sum()) + np.searchsorted(distinct, days[kept])
             ensembles.pop(REWEIGHTED, None)
-            if there.any():
-                ensembles[REWEIGHTED] = _Ensemble(rows, normalise(futures.reweighted.weights[there]))
+            if kept.any():
+                weights = normalise(futures.reweighted.weights[kept])
+                ensembles[REWEIGHTED] = _Ensemble(rows, weights)
         if texts_as_days:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
             ensembles[WRITTEN] = _Ensemble(rows, np.full(number, 1 / number))
-        texts = self._texts(place, end, futures) if self._text else {}
+        # 3. Words, then distances of the measures.
+        texts = self._rouge_of_futures(place, end, futures) if self._text else {}
         if self._text and written is not None:
-            texts |= self._written(written, self._day_text(end + 1, place), stream)
+            texts |= self._rouge_of_written(written, self._day_text(end + 1, place), stream)
         energies, distances = _energies(measures, ensembles), _distances(measures)
         scores = [
             FutureScore(
-                stream, name, len(each.rows), energies[name],
-                float(each.weights @ distances[each.rows]), texts.get(name, UNDEFINED),
+                stream, name, len(ensemble.rows), energies[name],
+                float(ensemble.weights @ distances[ensemble.rows]), texts.get(name, UNDEFINED),
             )
-            for name, each in ensembles.items()
+            for name, ensemble in ensembles.items()
         ]  # fmt: skip
-        only_text = [name for name in texts if name not in ensembles]
         nothing = float("nan")
-        return scores + [FutureScore(stream, x, 0, nothing, nothing, texts[x]) for x in only_text]
+        text_only = [name for name in texts if name not in ensembles]
+        scores += [
+            FutureScore(stream, name, 0, nothing, nothing, texts[name]) for name in text_only
+        ]
+        return scores
 
     def _drawn_days(
         self, place: int, end: int, futures: StreamFutures, kernel: FloatArray
@@ -224,68 +232,73 @@ class FutureJudge:
         """Positions in the pack of the days that ensembles of past days have drawn."""
         first = self._pack.first_day
         drawn = np.array([(day - first).days for day in futures.days], dtype=np.int64)
-        there = self._has_atoms[: end + 1, place]
-        drawn = drawn[(drawn >= 0) & there[drawn]]
+        has_atoms = self._has_atoms[: end + 1, place]
+        drawn = drawn[(drawn >= 0) & has_atoms[drawn]]
         uniform = self._random(place, end, 0).random(len(futures.days))
-        year = there & (np.arange(end + 1) > end - YEAR)
+        year = has_atoms & (np.arange(end + 1) > end - YEAR)
         return {
             DRAWN: drawn,
-            RECENCY: _draw(kernel * there, uniform),
+            RECENCY: _draw(kernel * has_atoms, uniform),
             CLIMATOLOGY: _draw(year.astype(np.float64), uniform),
         }
 
     def _random(self, place: int, end: int, purpose: int) -> np.random.Generator:
-        """A function of stream and day: the same whatever else is asked."""
+        """Random numbers that are a function of stream, day and purpose alone."""
         stream = zlib.crc32(self._predictor.streams[place].encode())
         day = (self._pack.first_day + timedelta(days=end)).toordinal()
         return np.random.default_rng([self._seed, stream, day, 11, purpose])
 
     # Words.
 
-    def _placed(self, written: StreamTexts | None) -> list[Measure]:
-        """Texts that name anything, as measures."""
+    def _text_measures(self, written: StreamTexts | None) -> list[Measure]:
+        """Written texts that name anything, as measures."""
         if written is None or self._points is None:
             return []
         return [measure_of(self._points, text) for text in written.texts if text.phrases]
 
-    def _written(self, written: StreamTexts, came: WeightedText, stream: str) -> dict[str, Rouge]:
-        """Of texts as they were written, and of the one of the likeliest words."""
-        members = [written_text(each, stream) for each in written.texts if each.phrases][:TEXTS]
+    def _rouge_of_written(
+        self, written: StreamTexts, outcome: WeightedText, stream: str
+    ) -> dict[str, Rouge]:
+        """ROUGE of texts as they were written, and of the one of the likeliest words."""
+        members = [written_text(text, stream) for text in written.texts if text.phrases][:TEXTS]
         equal = np.full(len(members), 1 / max(len(members), 1))
         return {
-            WRITTEN: expected_rouge(members, equal, came) if members else UNDEFINED,
-            LIKELIEST: matched_rouge(written_text(written.likeliest, stream), came),
+            WRITTEN: expected_rouge(members, equal, outcome) if members else UNDEFINED,
+            LIKELIEST: matched_rouge(written_text(written.likeliest, stream), outcome),
         }
 
-    def _texts(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
-        came = self._day_text(end + 1, place)
+    def _rouge_of_futures(self, place: int, end: int, futures: StreamFutures) -> dict[str, Rouge]:
+        """ROUGE of reweighted futures, of the day in brief, and of random past days."""
+        outcome = self._day_text(end + 1, place)
         stream = self._predictor.streams[place]
-        said = english_phrases(futures.shown_phrases, stream)
+        sentences = english_phrases(futures.shown_phrases, stream)
         members, weights = [], []
         for number, masses in enumerate(futures.weights[:TEXTS]):
             kept = masses > 0
             if kept.any():
-                names = [said[phrase] for phrase in futures.shown_index[number][kept]]
+                names = [sentences[phrase] for phrase in futures.shown_index[number][kept]]
                 members.append(WeightedText(names, normalise(masses[kept])))
                 weights.append(futures.reweighted.weights[number])
         brief = expected_day_in_brief(futures, self._predictor.settings.measures)
-        shown = brief_text(brief, stream)
         given = np.array(weights)
         return {
-            REWEIGHTED: expected_rouge(members, normalise(given), came) if any(given) else UNDEFINED,
-            BRIEF: matched_rouge(shown, came),
-            RANDOM_DAYS: self._random_texts(place, end, came),
+            REWEIGHTED: (
+                expected_rouge(members, normalise(given), outcome) if any(given) else UNDEFINED
+            ),
+            BRIEF: matched_rouge(brief_text(brief, stream), outcome),
+            RANDOM_DAYS: self._rouge_of_random_days(place, end, outcome),
         }
 
-    def _random_texts(self, place: int, end: int, came: WeightedText) -> Rouge:
+    def _rouge_of_random_days(self, place: int, end: int, outcome: WeightedText) -> Rouge:
+        """Mean ROUGE of past days of the last year."""
         since = max(end + 1 - YEAR, 0)
-        there = since + np.flatnonzero(self._has_atoms[since : end + 1, place])
-        if not len(there):
+        past = since + np.flatnonzero(self._has_atoms[since : end + 1, place])
+        if not len(past):
             return UNDEFINED
-        number = min(TEXTS, len(there))
-        days = self._random(place, end, 1).choice(there, size=number, replace=False)
+        number = min(TEXTS, len(past))
+        days = self._random(place, end, 1).choice(past, size=number, replace=False)
         texts = [self._day_text(int(day), place) for day in days]
-        return expected_rouge(texts, np.full(number, 1 / number), came)
+        return expected_rouge(texts, np.full(number, 1 / number), outcome)
 
 
 # --- ensembles ------------------------------------------------------------------------------------
@@ -293,14 +306,16 @@ class FutureJudge:
 
 def _draw(kernel: FloatArray, uniform: FloatArray) -> IntArray:
     """Positions drawn by a kernel over days; none where it has no weight."""
-    ladder = kernel.cumsum()
-    if not len(ladder) or ladder[-1] <= 0:
+    cumulated = kernel.cumsum()
+    if not len(cumulated) or cumulated[-1] <= 0:
         return np.zeros(0, dtype=np.int64)
-    found: IntArray = np.searchsorted(ladder, uniform * ladder[-1], side="right").astype(np.int64)
-    return found
+    drawn: IntArray = np.searchsorted(cumulated, uniform * cumulated[-1], side="right").astype(
+        np.int64
+    )
+    return drawn
 
 
-def _moved(futures: StreamFutures) -> tuple[FloatArray, FloatArray]:
+def _normalised_futures(futures: StreamFutures) -> tuple[FloatArray, FloatArray]:
     """Points and weights of the futures that have atoms, the latter summing to 1."""
     kept = futures.exists
     chosen = futures.weights.astype(np.float64)[kept]
@@ -308,55 +323,55 @@ def _moved(futures: StreamFutures) -> tuple[FloatArray, FloatArray]:
 
 
 def _batch(
-    came: Sequence[Measure], points: FloatArray, weights: FloatArray, past: Sequence[Measure]
+    outcome: Measure, points: FloatArray, weights: FloatArray, past: Sequence[Measure]
 ) -> Measures:
-    """The day that came, the moved futures and past days as one padded batch, in this order."""
-    listed = [*came, *past]
-    size = max(points.shape[1], *(len(each.weights) for each in listed))
+    """The day itself, the futures and past days as one padded batch, in this order."""
+    listed = [outcome, *past]
+    size = max(points.shape[1], *(len(measure.weights) for measure in listed))
     total = len(listed) + len(points)
-    all_points = np.zeros((total, size, came[0].points.shape[1]))
+    all_points = np.zeros((total, size, outcome.points.shape[1]))
     all_weights = np.zeros((total, size))
-    after = len(came) + len(points)
-    all_points[len(came) : after, : points.shape[1]] = points
-    all_weights[len(came) : after, : points.shape[1]] = weights
-    places = [*range(len(came)), *range(after, total)]
-    for place, each in zip(places, listed, strict=True):
-        all_points[place, : len(each.weights)] = each.points
-        all_weights[place, : len(each.weights)] = normalise(each.weights)
+    after = 1 + len(points)
+    all_points[1:after, : points.shape[1]] = points
+    all_weights[1:after, : points.shape[1]] = weights
+    for row, measure in zip([0, *range(after, total)], listed, strict=True):
+        all_points[row, : len(measure.weights)] = measure.points
+        all_weights[row, : len(measure.weights)] = normalise(measure.weights)
     return Measures(torch.from_numpy(all_points), torch.from_numpy(all_weights))
 
 
 def _ensembles(
     futures: StreamFutures, past: dict[str, IntArray], distinct: IntArray
 ) -> dict[str, _Ensemble]:
+    """The ensembles of futures and of past days, as rows of a batch."""
     kept = futures.exists
     number = int(kept.sum())
-    moved = np.arange(1, number + 1)
-    found = {}
+    rows = np.arange(1, number + 1)
+    ensembles = {}
     if number:
-        found[TRANSPORTED] = _Ensemble(moved, np.full(number, 1 / number))
-        found[REWEIGHTED] = _Ensemble(moved, normalise(futures.reweighted.weights[kept]))
+        ensembles[TRANSPORTED] = _Ensemble(rows, np.full(number, 1 / number))
+        ensembles[REWEIGHTED] = _Ensemble(rows, normalise(futures.reweighted.weights[kept]))
     for name, days in past.items():
         if len(days):
             rows = 1 + number + np.searchsorted(distinct, days)
-            found[name] = _Ensemble(rows, np.full(len(days), 1 / len(days)))
-    return found
+            ensembles[name] = _Ensemble(rows, np.full(len(days), 1 / len(days)))
+    return ensembles
 
 
 def _energies(measures: Measures, ensembles: dict[str, _Ensemble]) -> dict[str, float]:
     """Fair energy scores against the first measure, in float64."""
     vectors = sliced_embedding(measures)
     vectors = vectors - vectors[0]
-    known: dict[bytes, tuple[Tensor, Tensor]] = {}
-    found = {}
-    for name, each in ensembles.items():
-        key = each.rows.tobytes()
+    known: dict[bytes, tuple[Tensor, Tensor]] = {}  # by the members: some ensembles share them
+    scores = {}
+    for name, ensemble in ensembles.items():
+        key = ensemble.rows.tobytes()
         if key not in known:
-            known[key] = _pair_distances(vectors, each.rows)
+            known[key] = _pair_distances(vectors, ensemble.rows)
         to_outcome, between = known[key]
-        weights = torch.from_numpy(each.weights)
-        found[name] = float(energy_score(to_outcome, between, weights=weights, fair=True))
-    return found
+        weights = torch.from_numpy(ensemble.weights)
+        scores[name] = float(energy_score(to_outcome, between, weights=weights, fair=True))
+    return scores
 
 
 def _pair_distances(vectors: Tensor, rows: IntArray) -> tuple[Tensor, Tensor]:
@@ -375,7 +390,6 @@ def _distances(measures: Measures) -> FloatArray:
     points, weights = (part.to(torch.float32) for part in measures)
     weights = weights / weights.sum(dim=1, keepdim=True)
     outcome = Measures(points[:1].expand_as(points), weights[:1].expand_as(weights))
-    found: FloatArray = (
-        root_divergence(sinkhorn_divergence(Measures(points, weights), outcome)).double().numpy()
-    )
-    return found
+    divergence = sinkhorn_divergence(Measures(points, weights), outcome)
+    distances: FloatArray = root_divergence(divergence).double().numpy()
+    return distances

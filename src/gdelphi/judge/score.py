@@ -26,17 +26,13 @@ import pyarrow as pa
 from gdelphi.common.errors import JudgeError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS, TARGETS, FloatArray
-from gdelphi.forecast.archive import ForecastStore, StoredForecast
+from gdelphi.forecast.archive import ForecastArchive, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
-from gdelphi.forecast.tables import OF_FUTURES
-from gdelphi.judge.files import read_columns, read_table, write_table
-from gdelphi.judge.files import scores_path as scores_path
-from gdelphi.measures.profiles import (
-    SURGE_DAYS,
-    outcomes,
-    read_profiles,
-)
+from gdelphi.forecast.tables import FUTURES_COLUMN
+from gdelphi.judge.files import read_columns, read_table, scores_path, write_table
+from gdelphi.measures.profiles import read_profiles
+from gdelphi.measures.targets import SURGE_DAYS, outcomes
 from gdelphi.scores.probabilities import (
     Skill,
     brier,
@@ -44,13 +40,13 @@ from gdelphi.scores.probabilities import (
 )
 
 KEYS: Final = ("stream", "level", "code", "target")
-NOT_FORECASTERS: Final = (*KEYS, "which", OF_FUTURES)
+NOT_FORECASTERS: Final = (*KEYS, "which", FUTURES_COLUMN)
 LOOK_BACK: Final = 4 * SURGE_DAYS  # calendar days in which enough present ones are found
 REFERENCE: Final = "stack"
 
 
 @dataclass(frozen=True)
-class ForecasterScore:
+class PublishedScore:
     """What is published against the stack, over all scored forecasts of a level and target."""
 
     level: str
@@ -63,7 +59,7 @@ class ForecasterScore:
 
 
 @dataclass(frozen=True)
-class ForecastsScored:
+class ScoreResult:
     """What `gdelphi score` did."""
 
     folder: Path
@@ -75,15 +71,13 @@ class ForecastsScored:
     """whose day has not come, or is not complete"""
     hindsight: int
     """among the scored, with something fitted on days after the origin: in no table"""
-    standings: list[ForecasterScore]
+    standings: list[PublishedScore]
 
 
-def score_forecasts(
-    settings: Settings, folder: Path, *, as_of: date | None = None
-) -> ForecastsScored:
+def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = None) -> ScoreResult:
     """Score all forecasts of a folder whose day has come and that have no scores yet."""
-    store = ForecastStore(folder)
-    manifests = store.list()
+    archive = ForecastArchive(folder)
+    manifests = archive.list()
     if not manifests:
         raise JudgeError(f"no forecasts in {folder}: `gdelphi forecast --out {folder}` makes some")
     new, known, waiting = [], 0, 0
@@ -94,17 +88,17 @@ def score_forecasts(
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
             waiting += 1
         else:
-            stored = store.load(manifest.recipe.origin, manifest.id)
+            stored = archive.load(manifest.recipe.origin, manifest.id)
             write_table(scores_of(settings, stored), path)
             new.append(manifest.id)
-    there = {
-        (each.target_day, each.id): scores_path(folder, each.recipe.origin, each.id)
-        for each in manifests
-        if not each.hindsight
+    paths = {
+        (manifest.target_day, manifest.id): scores_path(folder, manifest.recipe.origin, manifest.id)
+        for manifest in manifests
+        if not manifest.hindsight
     }
-    kept = {key: path for key, path in there.items() if path.exists()}
-    hindsight = known + len(new) - len(kept)
-    return ForecastsScored(folder, new, known, waiting, hindsight, list(_standings(kept)))
+    paths = {key: path for key, path in paths.items() if path.exists()}
+    hindsight = known + len(new) - len(paths)
+    return ScoreResult(folder, new, known, waiting, hindsight, list(_published_scores(paths)))
 
 
 def _has_probabilities(path: Path) -> bool:
@@ -143,7 +137,7 @@ def _outcomes(
     return outcome_of
 
 
-def _standings(paths: Mapping[tuple[date, str], Path]) -> Iterator[ForecasterScore]:
+def _published_scores(paths: Mapping[tuple[date, str], Path]) -> Iterator[PublishedScore]:
     """Published against the stack; of several forecasts for a day all count, in one block."""
     if not paths:
         return
@@ -156,7 +150,7 @@ def _standings(paths: Mapping[tuple[date, str], Path]) -> Iterator[ForecasterSco
             score, reference = brier(published, outcome), brier(stack, outcome)
             known = ~(np.isnan(score) | np.isnan(reference))
             if known.any():
-                yield ForecasterScore(
+                yield PublishedScore(
                     level, target, len({day for day, _ in paths}), int(known.sum()),
                     float(score[known].mean()), float(reference[known].mean()),
                     skill(score, reference),
@@ -172,6 +166,7 @@ def _cells(table: Any, level: str, target: str) -> FloatArray:
 
 
 def _padded(cells: FloatArray, size: int) -> FloatArray:
+    """The columns of a narrower table with NaN behind them, [3, size]."""
     padded = np.full((len(cells), size), np.nan)
     padded[:, : cells.shape[1]] = cells
     return padded

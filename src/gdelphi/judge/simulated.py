@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gdelphi.common.progress import OnStep
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import Forecaster
 from gdelphi.forecast.baselines import Climatology, Ewma
 from gdelphi.forecast.stack import default_stack
-from gdelphi.judge import compare as backtest
-from gdelphi.judge.compare import Judged, ScoreLine
+from gdelphi.judge.compare import JudgedForecasts, ScoreLine, compare, score_table
 from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.world.archive import load_world
 from gdelphi.world.config import (
@@ -118,13 +117,13 @@ def simulated_panel(config: WorldConfig) -> Panel:
     days = list(simulate(law))
     news = [published(law, day) for day in days]
     present = np.array([not day.missing for day in days])
-    counts = np.stack([each.counts for each in news]).astype(np.int64)
+    counts = np.stack([day_news.counts for day_news in news]).astype(np.int64)
     counts[~present] = 0
     weights = level.weights_of(np.random.default_rng([config.seed, 6]), counts)
     evidence = OracleEvidence(
         counts.astype(float),
         np.stack([day.announcements for day in days]),
-        np.stack([each.pair_conflicts for each in news]),
+        np.stack([day_news.pair_conflicts for day_news in news]),
         present,
     )
     by_stream = counts.swapaxes(0, 1)
@@ -140,26 +139,24 @@ def simulated_panel(config: WorldConfig) -> Panel:
     return Panel(law, profiles, evidence, np.stack([day.regime for day in days], axis=1))
 
 
-def judge(panel: Panel, forecasters: Sequence[Forecaster]) -> Judged:
+def judge_panel(panel: Panel, forecasters: Sequence[Forecaster]) -> JudgedForecasts:
     """All forecasters on the last fifth of the days."""
-    return backtest.compare(
+    return compare(
         forecasters, panel.profiles, panel.test_days, training_days=panel.days(0, 1 - TEST_SHARE)
     )
 
 
-def describe(
-    panel: Panel, *, ingredients: bool = False, on_step: OnStep = lambda _: None
-) -> Description:
-    """Score baselines and oracles; with `ingredients`, also worlds without each of them."""
+def describe(panel: Panel, *, ingredients: bool = False, on_step: OnStep = silent) -> Description:
+    """The scores of baselines and oracles; with `ingredients`, also of worlds without each."""
     on_step("fitting the stack")
     stack = default_stack().fit(panel.profiles, panel.fit_days)
-    blind = [panel.oracle(blind_to=each) for each in INGREDIENTS]
+    blind = [panel.oracle(blind_to=ingredient) for ingredient in INGREDIENTS]
     fair = panel.oracle()
     on_step("judging forecasters and oracles")
     shown: list[Forecaster] = [Climatology(), Ewma(), stack, fair, panel.oracle(knows_all=True)]
-    judged = judge(panel, [*shown, *blind])
+    judged = judge_panel(panel, [*shown, *blind])
     names = {forecaster.name for forecaster in shown}
-    lines = backtest.score_table(judged)
+    lines = score_table(judged)
     brier = {line.forecaster: line.brier for line in lines if line.target == "occurs"}
     contributions = []
     for oracle, ingredient in zip(blind, INGREDIENTS, strict=True):
@@ -178,9 +175,7 @@ def describe(
         test_days=len(judged.days),
         lines=[line for line in lines if line.forecaster in names],
         active_lines=[
-            line
-            for line in backtest.score_table(judged, cells="active")
-            if line.forecaster in names
+            line for line in score_table(judged, cells="active") if line.forecaster in names
         ],
         room=1 - brier[fair.name] / brier[stack.name],
         between=float(((sure > BETWEEN[0]) & (sure < BETWEEN[1])).mean()),
@@ -192,10 +187,6 @@ def room_of(panel: Panel) -> float:
     """(stack - fair oracle) / stack: Brier score of `occurs` on the test days."""
     stack = default_stack().fit(panel.profiles, panel.fit_days)
     fair = Oracle(panel.law, panel.evidence, code_shares(panel.law.config), samples=FEW_SAMPLES)
-    judged = judge(panel, [stack, fair])
-    brier = {
-        each.forecaster: each.brier
-        for each in backtest.score_table(judged)
-        if each.target == "occurs"
-    }
+    judged = judge_panel(panel, [stack, fair])
+    brier = {line.forecaster: line.brier for line in score_table(judged) if line.target == "occurs"}
     return 1 - brier[fair.name] / brier[stack.name]

@@ -3,7 +3,7 @@
 All forecasters are scored on the same cells. Skill is against the stack, a ratio of means with a
 block-bootstrap interval over days; whether a difference is more than chance is also asked by a
 paired test of daily means. Shares and whole futures are compared with the recency bootstrap, which
-is what the stack says of shares and where the model's attention begins. Tables for classes of
+is the stack's forecast of shares and where the model's attention begins. Tables for classes of
 events and for streams are of active cells, where a forecast has something to say.
 
 Two controls come with every summary: the skill that is left when the outcomes of the judged days
@@ -25,8 +25,9 @@ from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.gdelt.cameo import quad_class
 from gdelphi.judge.compare import (
     CellChoice,
-    Judged,
+    JudgedForecasts,
     active_cells,
+    mean_of_known,
 )
 from gdelphi.judge.day import (
     FAIR_ORACLE,
@@ -58,7 +59,7 @@ CURVES: Final = (PUBLISHED, STACK)
 
 
 @dataclass(frozen=True)
-class Scored:
+class ForecasterScore:
     """One forecaster on one target."""
 
     cells: CellChoice
@@ -82,7 +83,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Narrow:
+class PartScore:
     """The same for a part of the active cells: a class of events or a stream."""
 
     part: str
@@ -94,7 +95,7 @@ class Narrow:
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedFraction:
     """How far a forecaster comes on the way from the stack to the oracle, by Brier score."""
 
     cells: CellChoice
@@ -104,7 +105,7 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class SharesScored:
+class ShareScore:
     """Forecasts of shares."""
 
     forecaster: str
@@ -113,13 +114,13 @@ class SharesScored:
     skill: Skill
     """against the recency bootstrap"""
     coverage: dict[str, float]
-    """how often central intervals held the share that came, by their level"""
+    """how often central intervals held the share, by their level"""
     pit: list[float]
     """histogram, flat if calibrated"""
 
 
 @dataclass(frozen=True)
-class FuturesScored:
+class EnsembleScore:
     """Whole futures; not-a-number where an ensemble has no such score."""
 
     ensemble: str
@@ -134,24 +135,24 @@ class FuturesScored:
 
 
 def summarise(folder: BacktestFolder) -> dict[str, Any]:
-    """All tables, as plain values."""
+    """All tables of a backtest, as plain values: the content of summary.json."""
     run, days = folder.run(), folder.days()
     if not days:
         raise JudgeError(f"no day is done in {folder.folder}: run `gdelphi backtest` first")
     judged = read_judged(folder, days)
-    scores = [line for cells in ("all", "active") for line in scored(judged, cells)]
+    scores = [line for cells in ("all", "active") for line in forecaster_scores(judged, cells)]
     allowed = date.fromisoformat(run["origin"]["first_allowed"])
     return {
         **run,
         "days": {"number": len(days), "first": days[0], "last": days[-1]},
         "days_in_what_was_fitted": sum(day < allowed for day in days),
         "scores": [asdict(line) for line in scores],
-        "captured": [asdict(line) for line in captured(scores)],
-        "by_class": [asdict(line) for line in by_class(judged)],
-        "by_stream": [asdict(line) for line in by_stream(judged)],
+        "captured": [asdict(line) for line in captured_fractions(scores)],
+        "by_class": [asdict(line) for line in scores_by_class(judged)],
+        "by_stream": [asdict(line) for line in scores_by_stream(judged)],
         "calibration": calibration_curves(judged),
-        "shares": [asdict(line) for line in shares_scored(folder, days)],
-        "futures": [asdict(line) for line in futures_scored(folder, days)],
+        "shares": [asdict(line) for line in share_scores(folder, days)],
+        "futures": [asdict(line) for line in ensemble_scores(folder, days)],
         "shuffled": shuffled_skill(judged),
     }
 
@@ -159,8 +160,8 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
 # --- probabilities --------------------------------------------------------------------------------
 
 
-def read_judged(folder: BacktestFolder, days: Sequence[date]) -> Judged:
-    """What was said and what came on some days that are done."""
+def read_judged(folder: BacktestFolder, days: Sequence[date]) -> JudgedForecasts:
+    """Probabilities and outcomes of some days that are done."""
     cells = folder.cells()
     streams, codes = (tuple(dict.fromkeys(cells[name].to_pylist())) for name in ("stream", "code"))
     shape = (len(streams), len(codes), len(TARGETS))
@@ -173,75 +174,89 @@ def read_judged(folder: BacktestFolder, days: Sequence[date]) -> Judged:
                 f"{folder.path('probabilities', day)} has other cells or forecasters than the "
                 "rest: delete it, and run `gdelphi backtest` again"
             )
-        for name, found in columns.items():
-            found.append(table[name].to_numpy().reshape(shape))
+        for name, values in columns.items():
+            values.append(table[name].to_numpy().reshape(shape))
 
     def by_target(values: FloatArray) -> dict[str, FloatArray]:
         return {target: values[..., number] for number, target in enumerate(TARGETS)}
 
-    said = {name: by_target(np.stack(found)) for name, found in columns.items()}
-    came = said.pop("outcome")
+    probabilities = {name: by_target(np.stack(values)) for name, values in columns.items()}
+    outcomes = probabilities.pop("outcome")
     rates = by_target(cells["training_rate"].to_numpy().reshape(shape))
-    return Judged(streams, codes, tuple(days), 1, said, came, rates)
+    return JudgedForecasts(streams, codes, tuple(days), 1, probabilities, outcomes, rates)
 
 
-def scored(judged: Judged, cells: CellChoice, reference: str = STACK) -> Iterator[Scored]:
+def forecaster_scores(
+    judged: JudgedForecasts, cells: CellChoice, reference: str = STACK
+) -> Iterator[ForecasterScore]:
     """Every forecaster on every target, all cells or the active ones."""
     for target in TARGETS:
-        came = _came(judged, target, cells)
-        bar = judged.probabilities[reference][target]
-        bars = brier(bar, came), log_score(bar, came)
-        known = ~np.isnan(came)
-        for name, said in judged.probabilities.items():
-            given = said[target]
-            square, log = brier(given, came), log_score(given, came)
-            parts = brier_parts(given, came)
-            yield Scored(
-                cells, target, name, int(known.sum()), int(known.any(axis=(1, 2)).sum()),
-                parts.brier, parts.reliability, parts.resolution, parts.uncertainty, parts.within,
-                _mean(log), expected_calibration_error(given, came), skill(square, bars[0]),
-                skill(log, bars[1]), paired_test(square, bars[0]).p_value,
-            )  # fmt: skip
+        outcome = _outcome(judged, target, cells)
+        reference_brier = brier(judged.probabilities[reference][target], outcome)
+        reference_log = log_score(judged.probabilities[reference][target], outcome)
+        known = ~np.isnan(outcome)
+        for name, by_target in judged.probabilities.items():
+            probabilities = by_target[target]
+            square, log = brier(probabilities, outcome), log_score(probabilities, outcome)
+            parts = brier_parts(probabilities, outcome)
+            yield ForecasterScore(
+                cells=cells,
+                target=target,
+                forecaster=name,
+                number=int(known.sum()),
+                days=int(known.any(axis=(1, 2)).sum()),
+                brier=parts.brier,
+                reliability=parts.reliability,
+                resolution=parts.resolution,
+                uncertainty=parts.uncertainty,
+                within=parts.within,
+                log_score=mean_of_known(log),
+                calibration_error=expected_calibration_error(probabilities, outcome),
+                skill=skill(square, reference_brier),
+                log_skill=skill(log, reference_log),
+                p_value=paired_test(square, reference_brier).p_value,
+            )
 
 
-def captured(lines: Sequence[Scored]) -> Iterator[Captured]:
+def captured_fractions(lines: Sequence[ForecasterScore]) -> Iterator[CapturedFraction]:
     """The way from the stack to the oracle, where there is one."""
     score = {(line.cells, line.target, line.forecaster): line.brier for line in lines}
     for line in lines:
         oracle = score.get((line.cells, line.target, FAIR_ORACLE))
         if oracle is not None and "oracle" not in line.forecaster:
-            bar = score[line.cells, line.target, STACK]
-            room = bar - oracle
-            fraction = (bar - line.brier) / room if room else float("nan")
-            yield Captured(line.cells, line.target, line.forecaster, fraction)
+            stack = score[line.cells, line.target, STACK]
+            room = stack - oracle
+            fraction = (stack - line.brier) / room if room else float("nan")
+            yield CapturedFraction(line.cells, line.target, line.forecaster, fraction)
 
 
-def by_class(judged: Judged) -> Iterator[Narrow]:
+def scores_by_class(judged: JudgedForecasts) -> Iterator[PartScore]:
     """Active cells by quad class."""
     classes = np.array([quad_class(code[:2]) for code in judged.codes])
     for number, label in QUAD_CLASSES.items():
-        yield from _narrow(judged, label, (slice(None), slice(None), classes == number))
+        yield from _part_scores(judged, label, (slice(None), slice(None), classes == number))
 
 
-def by_stream(judged: Judged) -> Iterator[Narrow]:
+def scores_by_stream(judged: JudgedForecasts) -> Iterator[PartScore]:
     """Active cells by stream."""
     for place, stream in enumerate(judged.streams):
-        yield from _narrow(judged, stream, (slice(None), place))
+        yield from _part_scores(judged, stream, (slice(None), place))
 
 
-def _narrow(judged: Judged, part: str, where: Any) -> Iterator[Narrow]:
+def _part_scores(judged: JudgedForecasts, part: str, where: Any) -> Iterator[PartScore]:
+    """Every forecaster on every target, of the active cells at some places."""
     for target in TARGETS:
-        came = _came(judged, target, "active")[where]
-        bar = brier(judged.probabilities[STACK][target][where], came)
-        for name, said in judged.probabilities.items():
-            square = brier(said[target][where], came)
-            number = int((~np.isnan(square)).sum())
-            yield Narrow(part, target, name, number, _mean(square), skill(square, bar))
+        outcome = _outcome(judged, target, "active")[where]
+        reference = brier(judged.probabilities[STACK][target][where], outcome)
+        for name, by_target in judged.probabilities.items():
+            square = brier(by_target[target][where], outcome)
+            number, mean = int((~np.isnan(square)).sum()), mean_of_known(square)
+            yield PartScore(part, target, name, number, mean, skill(square, reference))
 
 
-def calibration_curves(judged: Judged) -> list[dict[str, Any]]:
+def calibration_curves(judged: JudgedForecasts) -> list[dict[str, Any]]:
     """Forecast against frequency with a band from resampled days, all cells."""
-    found = []
+    curves = []
     for name in CURVES:
         for target in TARGETS if name in judged.probabilities else ():
             band = reliability_band(judged.probabilities[name][target], judged.outcomes[target])
@@ -250,87 +265,85 @@ def calibration_curves(judged: Judged) -> list[dict[str, Any]]:
                 "low": band.low, "high": band.high, "cells": band.table.count,
             }  # fmt: skip
             listed = {key: values.tolist() for key, values in curve.items()}
-            found.append({"forecaster": name, "target": target, **listed})
-    return found
+            curves.append({"forecaster": name, "target": target, **listed})
+    return curves
 
 
-def shuffled(judged: Judged, seed: int = 0) -> Judged:
+def shuffle_days(judged: JudgedForecasts, seed: int = 0) -> JudgedForecasts:
     """The same forecasts held against the outcomes of other judged days."""
     order = np.random.default_rng(seed).permutation(len(judged.days))
-    came = {target: values[order] for target, values in judged.outcomes.items()}
-    return replace(judged, outcomes=came)
+    outcomes = {target: values[order] for target, values in judged.outcomes.items()}
+    return replace(judged, outcomes=outcomes)
 
 
-def shuffled_skill(judged: Judged) -> list[dict[str, Any]]:
+def shuffled_skill(judged: JudgedForecasts) -> list[dict[str, Any]]:
     """The skill against the stack that is left when days are shuffled, all cells."""
-    found = []
-    mixed = shuffled(judged)
+    rows = []
+    shuffled = shuffle_days(judged)
     for target in TARGETS:
-        came = mixed.outcomes[target]
-        bar = brier(mixed.probabilities[STACK][target], came)
-        for name, said in mixed.probabilities.items():
-            left = skill(brier(said[target], came), bar)
-            found.append({"target": target, "forecaster": name, "skill": asdict(left)})
-    return found
+        outcome = shuffled.outcomes[target]
+        reference = brier(shuffled.probabilities[STACK][target], outcome)
+        for name, by_target in shuffled.probabilities.items():
+            left = skill(brier(by_target[target], outcome), reference)
+            rows.append({"target": target, "forecaster": name, "skill": asdict(left)})
+    return rows
 
 
-def _came(judged: Judged, target: str, cells: CellChoice) -> FloatArray:
+def _outcome(judged: JudgedForecasts, target: str, cells: CellChoice) -> FloatArray:
     """Outcomes of the chosen cells, NaN elsewhere, [day, stream, code]."""
-    came = judged.outcomes[target]
-    return np.where(active_cells(judged, target), came, np.nan) if cells == "active" else came
-
-
-def _mean(scores: FloatArray) -> float:
-    known = scores[~np.isnan(scores)]
-    return float(known.mean()) if known.size else float("nan")
+    outcome = judged.outcomes[target]
+    return np.where(active_cells(judged, target), outcome, np.nan) if cells == "active" else outcome
 
 
 # --- shares and futures ---------------------------------------------------------------------------
 
 
-def shares_scored(folder: BacktestFolder, days: Sequence[date]) -> Iterator[SharesScored]:
+def share_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[ShareScore]:
     """How good samples of shares were."""
     table = folder.read("shares", days)
     names = np.array(table["forecaster"].to_pylist(), dtype=object)
-    there = [name for name in SHARES_OF if (names == name).any()]
+    scored = [name for name in SHARES_OF if (names == name).any()]
     intervals = [f"held_{level:.0%}"[:-1] for level in INTERVALS]
 
     def column(name: str, forecaster: str) -> FloatArray:
-        found: FloatArray = table[name].to_numpy()[names == forecaster]
-        return found.reshape(len(days), -1)
+        values: FloatArray = table[name].to_numpy()[names == forecaster]
+        return values.reshape(len(days), -1)
 
-    for name in there:
+    for name in scored:
         score = column("crps", name)
-        bar = column("crps", RECENCY) if RECENCY in there else np.full(score.shape, np.nan)
-        yield SharesScored(
+        reference = column("crps", RECENCY) if RECENCY in scored else np.full(score.shape, np.nan)
+        yield ShareScore(
             forecaster=name,
             number=int((~np.isnan(score)).sum()),
-            crps=_mean(score),
-            skill=skill(score, bar),
-            coverage={x.removeprefix("held_"): _mean(column(x, name)) for x in intervals},
+            crps=mean_of_known(score),
+            skill=skill(score, reference),
+            coverage={
+                interval.removeprefix("held_"): mean_of_known(column(interval, name))
+                for interval in intervals
+            },
             pit=pit_histogram(column("pit", name)).frequency.tolist(),
         )
 
 
-def futures_scored(folder: BacktestFolder, days: Sequence[date]) -> Iterator[FuturesScored]:
+def ensemble_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[EnsembleScore]:
     """How good whole futures were, over the days of streams that all ensembles speak of."""
     table = folder.read("futures", days)
     energy = _by_ensemble(table, days, "energy")
     others = {name: _by_ensemble(table, days, name) for name in _OTHERS}
     nothing = np.full_like(next(iter(energy.values()), np.zeros((len(days), 0))), np.nan)
-    bar = energy.get(RECENCY, nothing)
-    spoken = [each for each in energy.values() if not np.isnan(each).all()]
-    common = ~np.isnan(np.sum(spoken, axis=0)) if spoken else np.zeros(nothing.shape, np.bool_)
+    defined = [values for values in energy.values() if not np.isnan(values).all()]
+    common = ~np.isnan(np.sum(defined, axis=0)) if defined else np.zeros(nothing.shape, np.bool_)
+    reference = np.where(common, energy.get(RECENCY, nothing), np.nan)
     for name, values in energy.items():
         score = np.where(common, values, np.nan)
-        yield FuturesScored(
+        yield EnsembleScore(
             ensemble=name,
             number=int((~np.isnan(score)).sum()),
-            energy=_mean(score),
-            skill=skill(score, np.where(common, bar, np.nan)),
-            p_value=paired_test(score, np.where(common, bar, np.nan)).p_value,
-            sinkhorn=_mean(others["sinkhorn"][name]),
-            rouge={kind: _mean(others[kind][name]) for kind in _OTHERS[1:]},
+            energy=mean_of_known(score),
+            skill=skill(score, reference),
+            p_value=paired_test(score, reference).p_value,
+            sinkhorn=mean_of_known(others["sinkhorn"][name]),
+            rouge={kind: mean_of_known(others[kind][name]) for kind in _OTHERS[1:]},
         )
 
 
@@ -339,14 +352,13 @@ _OTHERS: Final = ("sinkhorn", "rouge1", "rouge2", "rougeL")
 
 def _by_ensemble(table: Any, days: Sequence[date], column: str) -> dict[str, FloatArray]:
     """A column of the futures' tables, ensemble -> [day, stream]; NaN where there is none."""
-    streams = {
-        each: number for number, each in enumerate(dict.fromkeys(table["stream"].to_pylist()))
-    }
+    distinct = dict.fromkeys(table["stream"].to_pylist())
+    streams = {stream: number for number, stream in enumerate(distinct)}
     places = {day: number for number, day in enumerate(days)}
-    found: dict[str, FloatArray] = {}
+    values: dict[str, FloatArray] = {}
     rows = (table[name].to_pylist() for name in ("ensemble", "day", "stream", column))
     for ensemble, day, stream, value in zip(*rows, strict=True):
-        if ensemble not in found:
-            found[ensemble] = np.full((len(days), len(streams)), np.nan)
-        found[ensemble][places[day], streams[stream]] = value
-    return found
+        if ensemble not in values:
+            values[ensemble] = np.full((len(days), len(streams)), np.nan)
+        values[ensemble][places[day], streams[stream]] = value
+    return values

@@ -15,8 +15,8 @@ from typing import Final
 from gdelphi.common.errors import ForecastError
 from gdelphi.forecast.archive import (
     MANIFEST,
-    ForecastManifest,
     ForecastArchive,
+    ForecastManifest,
     StoredForecast,
     read_manifest,
 )

@@ -18,7 +18,7 @@ from gdelphi.app.options import (
 )
 
 if TYPE_CHECKING:
-    from gdelphi.judge.score import ForecastsScored
+    from gdelphi.judge.score import ScoreResult
 
 
 def command(
@@ -47,7 +47,7 @@ def command(
     show_scored(result, json=json)
 
 
-def show_scored(result: "ForecastsScored", *, json: bool) -> None:
+def show_scored(result: "ScoreResult", *, json: bool) -> None:
     """Print how many were scored, and how the published probabilities stand."""
     if json:
         from gdelphi.judge.files import as_json
