@@ -10,8 +10,8 @@ import pytest
 
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
-from gdelphi.measures.brief import day_in_brief
 from gdelphi.gdelt.countries import stream_name
+from gdelphi.measures.brief import day_in_brief
 from gdelphi.measures.cloud_update import cloud_on
 from gdelphi.measures.embed import embed
 from gdelphi.store.ingest import ingest

@@ -34,7 +34,7 @@ from gdelphi.measures.encoder import (
     open_cache,
 )
 from gdelphi.measures.pack import Pack
-from gdelphi.measures.packing import choose_streams, pack_days
+from gdelphi.measures.packing import pack_days, training_streams
 from gdelphi.measures.phrases import (
     actor,
     verb,
@@ -82,7 +82,7 @@ embed(load_settings(flags=flags).settings, progress=Dying())
 def chosen(settings: Settings, clouds: Clouds) -> tuple[str, ...]:
     """The streams that are chosen on training days."""
     until = training_end(clouds.days[0], clouds.days[-1], settings.split)
-    return choose_streams(settings, clouds, until)
+    return training_streams(settings, clouds, until)
 
 
 @pytest.fixture

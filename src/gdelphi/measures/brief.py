@@ -99,7 +99,9 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
         evidence = rows_behind(connection, cloud, descriptor, most=ROWS_SHOWN)
     usual = _usual(clouds, stream, day)
     measure = points.measure(cloud)
-    found = Quantisation(descriptor.points, descriptor.weights, descriptor.members, descriptor.cost)
+    quantisation = Quantisation(
+        descriptor.points, descriptor.weights, descriptor.members, descriptor.cost
+    )
     phrases = list(cloud.phrases())
     return DayInBrief(
         stream=stream,
@@ -111,7 +113,7 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
         statistics=cloud.statistics,
         usual_volume=None if usual is None else usual[0],
         usual_tone=None if usual is None else usual[1],
-        explained=explained(measure, found),
+        explained=explained(measure, quantisation),
         distance=descriptor.cost**0.5,
         atoms=tuple(
             _atom(cloud, descriptor, number, phrases=phrases, evidence=tuple(rows))

@@ -132,7 +132,7 @@ def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
 _DAYS = """
     WITH spoken AS (
         SELECT unnest(generate_series(first_day, last_day, INTERVAL 1 DAY))::DATE AS day,
-            status, layout, concat_ws('|', archive, name, status, md5, stamp) AS said
+            status, layout, concat_ws('|', archive, name, status, md5, stamp) AS statement
         FROM ledger WHERE kind <> 'reduced' AND first_day IS NOT NULL AND last_day IS NOT NULL
     ), brought AS (
         SELECT NewsDay AS day, FileId, concat_ws('|', count(*), sum(GLOBALEVENTID),
@@ -143,7 +143,7 @@ _DAYS = """
             ORDER BY archive, name) AS rows
         FROM brought JOIN ledger ON file_id = FileId GROUP BY day
     ), days AS (
-        SELECT day, string_agg(said, '\n' ORDER BY said) AS files,
+        SELECT day, string_agg(statement, '\n' ORDER BY statement) AS files,
             count_if(status <> 'loaded') > 0 AS partial,
             coalesce(bool_or(layout = 'backfile'), false) AS backfile
         FROM spoken GROUP BY day HAVING count_if(status = 'loaded') > 0

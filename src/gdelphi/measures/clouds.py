@@ -86,10 +86,10 @@ class Numbers(NamedTuple):
     """quad class, 1 to 4; 0 where the rows have none"""
 
     def at(self, rows: slice | IntArray) -> "Numbers":
-        return self.each(lambda name: getattr(self, name)[rows])
+        return self.from_columns(lambda name: getattr(self, name)[rows])
 
     @classmethod
-    def each(cls, column: Callable[[str], Any]) -> "Numbers":
+    def from_columns(cls, column: Callable[[str], Any]) -> "Numbers":
         """Numbers from a function that gives each column by its name."""
         return cls(*(column(name) for name in cls._fields))
 
@@ -225,7 +225,7 @@ class DayClouds:
             raise MeasuresError(f"{self.path} was made again since it was opened: open it again")
         try:
             slots = [coded(table.column(name)) for name in SLOTS]
-            numbers = Numbers.each(lambda name: table.column(name).to_numpy())
+            numbers = Numbers.from_columns(lambda name: table.column(name).to_numpy())
         except KeyError as error:
             raise unreadable(self.path, error) from None
         return (slots[0], slots[1], slots[2]), numbers
@@ -268,7 +268,7 @@ def coded(column: pa.ChunkedArray) -> Coded:
 def cloud_without_points(stream: str, facts: DayFacts, *, known: bool = True) -> Cloud:
     """A stream's day on which nothing was reported, or of which nothing is known."""
     none = Coded((), np.zeros(0, dtype=np.int64))
-    numbers = Numbers.each(lambda name: np.zeros(0, _KINDS[name]))
+    numbers = Numbers.from_columns(lambda name: np.zeros(0, _KINDS[name]))
     return Cloud(stream, facts.day, known, facts.partial, facts.backfile, none, none, none, numbers)
 
 
@@ -279,8 +279,8 @@ def write_day(folder: DayFolder, facts: DayFacts, clouds: list[Cloud]) -> None:
     for cloud in clouds:
         index[cloud.stream] = [start, len(cloud), *cloud.statistics]
         start += len(cloud)
-    said = {name: getattr(facts, name) for name in ("fingerprint", "partial", "backfile")}
-    folder.write(facts.day, _table(clouds), said | {"streams": index})
+    footer = {name: getattr(facts, name) for name in ("fingerprint", "partial", "backfile")}
+    folder.write(facts.day, _table(clouds), footer | {"streams": index})
 
 
 def _table(clouds: list[Cloud]) -> pa.Table:
@@ -300,13 +300,16 @@ def _table(clouds: list[Cloud]) -> pa.Table:
 
 def read_day(path: Path) -> DayClouds:
     """Open a day's file; its points are read when they are asked for."""
-    said = read_footer(path)
+    footer = read_footer(path)
     try:
         facts = DayFacts(
-            date.fromisoformat(said["day"]), said["fingerprint"], said["partial"], said["backfile"]
+            date.fromisoformat(footer["day"]),
+            footer["fingerprint"],
+            footer["partial"],
+            footer["backfile"],
         )
-        places = {stream: (row[0], row[1]) for stream, row in said["streams"].items()}
-        statistics = {stream: _statistics(row[2:]) for stream, row in said["streams"].items()}
+        places = {stream: (row[0], row[1]) for stream, row in footer["streams"].items()}
+        statistics = {stream: _statistics(row[2:]) for stream, row in footer["streams"].items()}
     except (KeyError, TypeError, AttributeError) as error:  # a day file, but not of clouds
         raise unreadable(path, error) from None
     return DayClouds(path, facts, places, statistics)

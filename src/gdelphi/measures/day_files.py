@@ -40,9 +40,9 @@ class DayFolder:
         """The fingerprint of what each day was made from."""
         return DayManifest(self).known
 
-    def write(self, day: date, table: pa.Table, said: Mapping[str, Any]) -> None:
-        """Write a day; `said` must have a fingerprint of what it was made from."""
-        text = json.dumps({"format": FORMAT, "day": day.isoformat(), **said})
+    def write(self, day: date, table: pa.Table, footer: Mapping[str, Any]) -> None:
+        """Write a day; `footer` must have a fingerprint of what it was made from."""
+        text = json.dumps({"format": FORMAT, "day": day.isoformat(), **footer})
         marked = table.replace_schema_metadata({_METADATA: text.encode()})
         with atomic_write(self.path(day)) as part:
             # Without checksums four in ten flipped bits would be read as other numbers.
@@ -55,7 +55,7 @@ class DayFolder:
             for path in self.folder.rglob(".*.part"):  # of a process that was killed
                 path.unlink()
             manifest = DayManifest(self)
-            if not manifest.found:
+            if not manifest.complete:
                 manifest.save()  # so that the next run need not look into all files
             yield manifest
 
@@ -66,16 +66,16 @@ class DayManifest:
     def __init__(self, folder: DayFolder) -> None:
         self._folder = folder
         self._path = folder.folder / "manifest.json"
-        self.found = True
+        self.complete = True
         """false: it was made from the files"""
-        self.known = {day: said for day, said in self._read().items() if folder.path(day).exists()}
+        self.known = {day: key for day, key in self._read().items() if folder.path(day).exists()}
 
     def _read(self) -> dict[date, str]:
         try:
             given = json.loads(self._path.read_text(encoding="utf-8"))
-            return {date.fromisoformat(day): str(said) for day, said in given.items()}
+            return {date.fromisoformat(day): str(key) for day, key in given.items()}
         except (FileNotFoundError, ValueError, AttributeError):
-            self.found = False
+            self.complete = False
             return dict(self._from_files())
 
     def _from_files(self) -> Iterator[tuple[date, str]]:
@@ -112,15 +112,15 @@ def read_footer(path: Path) -> dict[str, Any]:
 def footer_of(schema: pa.Schema, path: Path) -> dict[str, Any]:
     """The same from the schema of a file that has been read."""
     try:
-        said = dict(json.loads((schema.metadata or {})[_METADATA]))
+        footer = dict(json.loads((schema.metadata or {})[_METADATA]))
     except (KeyError, ValueError, TypeError) as error:
         raise unreadable(path, error) from None
-    if said.get("format") != FORMAT:
+    if footer.get("format") != FORMAT:
         raise MeasuresError(
-            f"{path} has format {said.get('format')}, this gdelphi reads {FORMAT}: delete the "
+            f"{path} has format {footer.get('format')}, this gdelphi reads {FORMAT}: delete the "
             f"folder {path.parent.parent} and run `gdelphi embed` again"
         )
-    return said
+    return footer
 
 
 def read_table(path: Path) -> pa.Table:

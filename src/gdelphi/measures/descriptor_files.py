@@ -120,35 +120,46 @@ class _Work:
         """Write the descriptors of a day; how many they are, and their atoms."""
         on = read_day(Clouds(measures_folder(self.settings)).files.path(item))
         streams = sorted(stream for stream in on.streams if stream != WORLD)
-        found = [describe_day(on.cloud(each), self._points, self._rule) for each in streams]
+        descriptors = [
+            describe_day(on.cloud(stream), self._points, self._rule) for stream in streams
+        ]
         files = descriptors_folder(self.settings, self.space, self._rule)
-        write_descriptors(files, item, on.facts.fingerprint, found)
-        return item, len(found), sum(map(len, found))
+        write_descriptors(files, item, on.facts.fingerprint, descriptors)
+        return item, len(descriptors), sum(map(len, descriptors))
 
 
 # --- a day's file ---------------------------------------------------------------------------------
 
 
 def write_descriptors(
-    files: DayFolder, day: date, fingerprint: str, found: Sequence[Descriptor]
+    files: DayFolder, day: date, fingerprint: str, descriptors: Sequence[Descriptor]
 ) -> None:
     """Write the descriptors of a day."""
     index: dict[str, Any] = {}
     start = 0
-    for each in found:
-        index[each.stream] = [start, len(each), each.state, each.cost]
-        start += len(each)
-    dimension = found[0].points.shape[1] if found else 1
-    flat = np.concatenate([np.zeros(0, np.float32), *(each.points.ravel() for each in found)])
+    for descriptor in descriptors:
+        index[descriptor.stream] = [start, len(descriptor), descriptor.state, descriptor.cost]
+        start += len(descriptor)
+    dimension = descriptors[0].points.shape[1] if descriptors else 1
+    flat = np.concatenate(
+        [np.zeros(0, np.float32), *(descriptor.points.ravel() for descriptor in descriptors)]
+    )
     names = AtomPhrases._fields
     table = pa.table(
         {
             "point": pa.FixedSizeListArray.from_arrays(pa.array(flat), dimension),
-            "weight": np.concatenate([np.zeros(0), *(each.weights for each in found)]),
-            "rows": np.concatenate([NO_MEMBERS, *(each.rows for each in found)]),
+            "weight": np.concatenate(
+                [np.zeros(0), *(descriptor.weights for descriptor in descriptors)]
+            ),
+            "rows": np.concatenate([NO_MEMBERS, *(descriptor.rows for descriptor in descriptors)]),
             **{
                 name: pa.array(
-                    [key for each in found for key in getattr(each.phrases, name)], pa.string()
+                    [
+                        key
+                        for descriptor in descriptors
+                        for key in getattr(descriptor.phrases, name)
+                    ],
+                    pa.string(),
                 )
                 for name in names
             },
@@ -200,8 +211,8 @@ class DayDescriptors:
 
 def read_descriptors(path: Path) -> DayDescriptors:
     """Open a day's file."""
-    said = read_footer(path)
-    return DayDescriptors(path, date.fromisoformat(said["day"]), said["streams"])
+    footer = read_footer(path)
+    return DayDescriptors(path, date.fromisoformat(footer["day"]), footer["streams"])
 
 
 class Descriptors:
@@ -225,9 +236,9 @@ class Descriptors:
 
     def of(self, cloud: Cloud) -> Descriptor:
         """The descriptor of a cloud; one without atoms where it has no points."""
-        found = self.on(cloud.day).descriptor(cloud.stream) if len(cloud) else None
-        if found is not None:
-            return found
+        descriptor = self.on(cloud.day).descriptor(cloud.stream) if len(cloud) else None
+        if descriptor is not None:
+            return descriptor
         points = np.zeros((0, self._dimension), dtype=np.float32)
         return Descriptor(
             cloud.stream,

@@ -112,12 +112,12 @@ def describe_parts(
     thirty times as quick as a search from nothing, and as near to the day as the drawing lets it.
     """
     whole = points.of(cloud)
-    found = []
+    descriptors = []
     for seed in seeds:
         drawn, chosen = draw_rows(cloud, np.random.default_rng(seed), part)
         measure = Measure(whole[chosen], drawn.weights)
-        found.append(_descriptor(drawn, measure, _settle(measure, day.points)))
-    return found
+        descriptors.append(_descriptor(drawn, measure, _settle(measure, day.points)))
+    return descriptors
 
 
 def _settle(cloud: Measure, atoms: VectorArray) -> Quantisation:
@@ -160,34 +160,37 @@ def draw_rows(
     return replace(cloud, numbers=numbers, **slots), chosen
 
 
-def _descriptor(cloud: Cloud, measure: Measure, found: Quantisation) -> Descriptor:
-    named = name_atoms(cloud.code, measure, found)
+def _descriptor(cloud: Cloud, measure: Measure, quantisation: Quantisation) -> Descriptor:
+    # The point of the cloud that each atom is named after.
+    named = name_atoms(cloud.code, measure, quantisation)
     keys = [slot.at(named).values() for slot in (cloud.actor1, cloud.code, cloud.actor2)]
-    rows = np.bincount(found.labels, weights=cloud.numbers.rows, minlength=len(found.weights))
+    rows = np.bincount(
+        quantisation.labels, weights=cloud.numbers.rows, minlength=len(quantisation.weights)
+    )
     return Descriptor(
         cloud.stream,
         cloud.day,
         cloud.state,
-        found.points,
-        found.weights,
+        quantisation.points,
+        quantisation.weights,
         AtomPhrases(tuple(keys[0]), tuple(keys[1]), tuple(keys[2])),
         rows.astype(np.int64),
-        found.cost,
-        found.labels,
+        quantisation.cost,
+        quantisation.labels,
     )
 
 
-def name_atoms(events: Coded, measure: Measure, found: Quantisation) -> IntArray:
+def name_atoms(events: Coded, measure: Measure, quantisation: Quantisation) -> IntArray:
     """The point of a measure that each of its atoms is named after, [m]; `events` are the codes of
     the points."""
     code = np.array([lineage(key) for key in events.keys], dtype=object).reshape(-1, 3)
-    chosen = np.empty(len(found.weights), dtype=np.int64)
+    chosen = np.empty(len(quantisation.weights), dtype=np.int64)
     for atom in range(len(chosen)):
-        members = np.flatnonzero(found.labels == atom)
+        members = np.flatnonzero(quantisation.labels == atom)
         for level in range(code.shape[1]):  # root, base, full
             own = code[events.places[members], level]
             members = members[own == _plurality(own, measure.weights[members])]
-        nearness = measure.points[members] @ found.points[atom]
+        nearness = measure.points[members] @ quantisation.points[atom]
         chosen[atom] = members[np.argmax(nearness)]
     return chosen
 

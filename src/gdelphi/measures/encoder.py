@@ -12,7 +12,6 @@ that imports sentence_transformers.
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import json
 import re
@@ -26,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gdelphi.common.errors import ConfigError, EncoderError
+from gdelphi.common.files import file_digest, text_digest
 from gdelphi.common.sections import EmbedSettings
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import (
@@ -101,12 +101,12 @@ class SentenceEncoder:
     @functools.cached_property
     def revision(self) -> str:
         """Content of the model's files and the precision; not the batch size, which only rounds."""
-        digest = hashlib.sha256()
+        lines = []
         for path in _model_files(self.folder):
             status = path.stat()
-            content = _file_digest(path, status.st_size, status.st_mtime_ns)
-            digest.update(f"{path.relative_to(self.folder).as_posix()} {content}\n".encode())
-        return f"{digest.hexdigest()[:16]}-{self._precision}"
+            content = _cached_digest(path, status.st_size, status.st_mtime_ns)
+            lines.append(f"{path.relative_to(self.folder).as_posix()} {content}\n")
+        return f"{text_digest(''.join(lines))}-{self._precision}"
 
     @functools.cached_property
     def dimension(self) -> int:
@@ -224,8 +224,8 @@ def _from_hub(name: str) -> Path:
 
 def _model_files(folder: Path) -> list[Path]:
     """What determines the vectors, and nothing that differs between copies of a model."""
-    found = {path for pattern in MODEL_FILES for path in folder.rglob(pattern)}
-    inside = {path: path.relative_to(folder) for path in found if path.is_file()}
+    paths = {path for pattern in MODEL_FILES for path in folder.rglob(pattern)}
+    inside = {path: path.relative_to(folder) for path in paths if path.is_file()}
     return sorted(
         path
         for path, name in inside.items()
@@ -234,10 +234,9 @@ def _model_files(folder: Path) -> list[Path]:
 
 
 @functools.cache
-def _file_digest(path: Path, size: int, modified: int) -> str:  # noqa: ARG001
+def _cached_digest(path: Path, size: int, modified: int) -> str:  # noqa: ARG001
     """Size and time are part of the key: a file that was changed is read again."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(path)
 
 
 def _dimension(folder: Path) -> int | None:

@@ -40,17 +40,20 @@ def rows_behind(
     Those that carry the atom's own code come first, then those with more mentions.
     """
     atom_of = dict(zip(cloud.phrases(), descriptor.members.tolist(), strict=True))
-    found: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
-    others: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
+    same_code: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
+    other_codes: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
     for phrase, row in _rows(connection, cloud):
         atom = atom_of.get(phrase)
         if atom is not None:
             same = phrase[1] == descriptor.phrases.code[atom]
-            (found if same else others)[atom].append(row)
-    return [_told_once([*own, *rest])[:most] for own, rest in zip(found, others, strict=True)]
+            (same_code if same else other_codes)[atom].append(row)
+    return [
+        _one_of_a_source([*own, *rest])[:most]
+        for own, rest in zip(same_code, other_codes, strict=True)
+    ]
 
 
-def _told_once(rows: list[SourceRow]) -> list[SourceRow]:
+def _one_of_a_source(rows: list[SourceRow]) -> list[SourceRow]:
     """The same without further rows from one source; rows without a source all stay."""
     first = {row.source: row for row in reversed(rows)}
     return [row for row in rows if row.source is None or first[row.source] is row]

@@ -72,8 +72,8 @@ def parse(text: str) -> Parsed | None:
             subject = parse_actor(body[: start - 1]) if verbs else None
             if subject is None:
                 continue
-            for found in _actions(body[start:], verbs):
-                parsed = Parsed(subject, *found, where)
+            for action in _actions(body[start:], verbs):
+                parsed = Parsed(subject, *action, where)
                 if sentence(*parsed) == text:
                     return parsed
     return None
@@ -110,15 +110,15 @@ def _word_starts(text: str) -> Iterator[int]:
 @cache
 def _verbs() -> Mapping[str, tuple[_Verb, ...]]:
     """All verb phrases by their first word, in the singular and the plural."""
-    found: dict[str, dict[_Verb, None]] = {}
+    by_first_word: dict[str, dict[_Verb, None]] = {}
     for code in ("", *event_codes()):
         for subject in (SINGULAR, PLURAL):
             who = f"{actor(subject).text} "
             whole = sentence(subject, code, "").removeprefix(who)
             before, after = sentence(subject, code, TARGET).removeprefix(who).rsplit("Uganda", 1)
             for verb in (_Verb(code, whole, "", False), _Verb(code, before, after, True)):
-                found.setdefault(verb.before.split(" ", 1)[0], {})[verb] = None
-    return {word: tuple(verbs) for word, verbs in found.items()}
+                by_first_word.setdefault(verb.before.split(" ", 1)[0], {})[verb] = None
+    return {word: tuple(verbs) for word, verbs in by_first_word.items()}
 
 
 def _places(text: str) -> Iterator[tuple[str, str | None]]:
@@ -135,11 +135,11 @@ def _places(text: str) -> Iterator[tuple[str, str | None]]:
 @cache
 def _fips() -> Mapping[str, str]:
     """Places by their name; of two codes of one country the one that others repeat."""
-    found: dict[str, str] = {}
-    for country in sorted(countries(), key=lambda each: each.same_as is not None):
+    by_text: dict[str, str] = {}
+    for country in sorted(countries(), key=lambda country: country.same_as is not None):
         if country.fips:
-            found.setdefault(place(country.fips).removeprefix("in "), country.fips)
-    return found
+            by_text.setdefault(place(country.fips).removeprefix("in "), country.fips)
+    return by_text
 
 
 def _unquoted(shown: str) -> str:
@@ -202,21 +202,21 @@ def _keys(text: str) -> Iterator[str]:
 
 @cache
 def _country_places() -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    by_place: dict[str, tuple[str, ...]] = {}
     for country in countries():
         if country.cameo:
-            found[country.place] = (*found.get(country.place, ()), country.cameo)
-    return found
+            by_place[country.place] = (*by_place.get(country.place, ()), country.cameo)
+    return by_place
 
 
 def _behind(match: re.Match[str]) -> _Unlisted:
-    said = {name: _unquoted(value) for name, value in match.groupdict().items() if value}
+    fields = {name: _unquoted(value) for name, value in match.groupdict().items() if value}
     return _Unlisted(
-        said.get("country", ""),
-        said.get("group", ""),
-        said.get("ethnic", ""),
-        {place: said[f"religion{place}"] for place in range(2) if f"religion{place}" in said},
-        {place: said[f"type{place}"] for place in range(3) if f"type{place}" in said},
+        fields.get("country", ""),
+        fields.get("group", ""),
+        fields.get("ethnic", ""),
+        {place: fields[f"religion{place}"] for place in range(2) if f"religion{place}" in fields},
+        {place: fields[f"type{place}"] for place in range(3) if f"type{place}" in fields},
     )
 
 
@@ -321,10 +321,10 @@ def _nouns(kind: str) -> WordTable:
 
 
 def _by_text(pairs: Iterable[tuple[str, str]]) -> WordTable:
-    found: dict[str, tuple[str, ...]] = {}
+    by_text: dict[str, tuple[str, ...]] = {}
     for text, code in pairs:
-        found[text] = (*found.get(text, ()), code)
-    return found
+        by_text[text] = (*by_text.get(text, ()), code)
+    return by_text
 
 
 def _named(text: str, words: WordTable) -> Iterator[CodeTuple]:

@@ -86,11 +86,11 @@ class PackWriter:
             self._cloud_sizes.append(len(cloud))
             self._states.append(STATES.index(cloud.state))
             self._statistics.append(_flat(cloud.statistics))
-            for each in variants:
-                self._write("atom_points", each.points, np.float32)
-                self._write("atom_weights", each.weights, np.float32)
-                self._write("atom_slots", self._slots(*each.phrases), np.int32)
-                self._atom_sizes.append(len(each))
+            for variant in variants:
+                self._write("atom_points", variant.points, np.float32)
+                self._write("atom_weights", variant.weights, np.float32)
+                self._write("atom_slots", self._slots(*variant.phrases), np.int32)
+                self._atom_sizes.append(len(variant))
 
     def _write(self, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike) -> None:
         self._files[name].write(np.ascontiguousarray(values, dtype=kind).tobytes())
@@ -129,8 +129,8 @@ class PackWriter:
         )
         keys = {name: list(places) for name, places in self._places.items()}
         (self._folder / "keys.json").write_text(json.dumps(keys), encoding="utf-8")
-        said = {"format": FORMAT, **asdict(self._facts)}
-        (self._folder / "pack.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
+        facts = {"format": FORMAT, **asdict(self._facts)}
+        (self._folder / "pack.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
 
 def _flat(statistics: SetStatistics) -> list[float]:
@@ -147,15 +147,15 @@ class Pack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            said = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+            facts = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise MeasuresError(f"no pack in {folder}: `gdelphi sequences` makes one") from None
         except ValueError as error:
             raise self._damaged(error) from None
-        if said.pop("format", None) != FORMAT:
+        if facts.pop("format", None) != FORMAT:
             raise MeasuresError(f"{folder} is a pack of another gdelphi: make it again")
         try:
-            self.facts = PackFacts(**{**said, "streams": tuple(said["streams"])})
+            self.facts = PackFacts(**{**facts, "streams": tuple(facts["streams"])})
             self.shape = (self.facts.days, len(self.facts.streams))
             self._open()
         except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:

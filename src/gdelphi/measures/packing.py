@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import text_digest
+from gdelphi.common.files import atomic_write, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -95,7 +95,7 @@ def make_sequences(
     return SequencesMade(packed, targets, sequences.splits, perf_counter() - began)
 
 
-def choose_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
+def training_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[str, ...]:
     """The countries with the most rows up to a day, or those that the settings name."""
     made_from = {day: key for day, key in clouds.files.made_from().items() if day <= until}
 
@@ -150,23 +150,15 @@ def pack_days(
     folder = root / text_digest(repr((facts, seed)))
     made = not (folder / "pack.json").exists()
     if made:
-        beside = root / f".{folder.name}.{os.getpid()}"
-        _write(settings, space, facts, beside, seed=seed, on_day=on_day)
-        _replace(beside, folder)
+        with atomic_write(folder) as part:
+            _write(settings, space, facts, part, seed=seed, on_day=on_day)
+            if folder.exists():  # not whole, or made by another process meanwhile
+                shutil.rmtree(folder)
+        # Older packs go. Whoever has one open keeps it: the system frees closed files alone.
+        for other in root.iterdir():
+            if other != folder and not _being_made(other):
+                shutil.rmtree(other)
     return _packed(folder, made=made, seconds=perf_counter() - began)
-
-
-def _replace(beside: Path, folder: Path) -> None:
-    """Put a finished pack into its place, and take older ones away.
-
-    Whoever has an older one open keeps it: the system frees files when they are closed.
-    """
-    if folder.exists():
-        shutil.rmtree(folder)
-    beside.replace(folder)
-    for other in folder.parent.iterdir():
-        if other != folder and not _being_made(other):
-            shutil.rmtree(other)
 
 
 def _being_made(folder: Path) -> bool:
@@ -174,7 +166,7 @@ def _being_made(folder: Path) -> bool:
     if not folder.name.startswith("."):
         return False
     try:
-        os.kill(int(folder.name.rpartition(".")[2]), 0)
+        os.kill(int(folder.name.split(".")[-2]), 0)  # .NAME.PID.part
     except (ValueError, ProcessLookupError):
         return False
     except PermissionError:
@@ -200,7 +192,7 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
     days = json.dumps([[day.isoformat(), known[day]] for day in sorted(known)])
     rule = atom_rule(settings.measures)
     return PackFacts(
-        streams=choose_streams(settings, clouds, cutoff),
+        streams=training_streams(settings, clouds, cutoff),
         cutoff=cutoff.isoformat(),
         first_day=first.isoformat(),
         days=(last - first).days + 1,
@@ -235,7 +227,6 @@ def _write(
         writer.close(profiles.counts, profiles.weights)
     except BaseException:
         writer.abandon()
-        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

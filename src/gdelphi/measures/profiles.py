@@ -223,8 +223,8 @@ def _check(profiles: Profiles) -> None:
     }
     for name, expected in wanted.items():
         if getattr(profiles, name).shape != expected:
-            found = getattr(profiles, name).shape
-            raise GdelphiError(f"profiles: {name} has shape {found}, not {expected}")
+            shape_given = getattr(profiles, name).shape
+            raise GdelphiError(f"profiles: {name} has shape {shape_given}, not {expected}")
     if not profiles.days:
         raise GdelphiError("profiles: no days")
     if any(later - day != timedelta(days=1) for day, later in pairwise(profiles.days)):

@@ -48,9 +48,9 @@ class VectorFile:
         """Fill the rows of those texts that are here, [text, dimension]; say which they are."""
         known = np.zeros(len(texts), dtype=np.bool_)
         for start, part, rows in self._answers("text, vector", texts):
-            found: dict[str, bytes] = dict(rows)
-            here = [number for number, text in enumerate(part) if text in found]
-            content = b"".join(found[part[number]] for number in here)
+            vectors: dict[str, bytes] = dict(rows)
+            here = [number for number, text in enumerate(part) if text in vectors]
+            content = b"".join(vectors[part[number]] for number in here)
             places = start + np.array(here, dtype=np.int64)
             into[places] = self._unpacked(content, len(here))
             known[places] = True

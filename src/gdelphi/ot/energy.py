@@ -78,8 +78,8 @@ def sliced_energy_score(
     fair: bool = True,
 ) -> float:
     """The judge's score of one forecast, in float64: sliced W2 with exponent 1."""
-    came = sliced_embedding(batch_measures([outcome]), settings)
-    vectors = sliced_embedding(batch_measures(members), settings) - came
+    true = sliced_embedding(batch_measures([outcome]), settings)
+    vectors = sliced_embedding(batch_measures(members), settings) - true
     squares = vectors.square().sum(dim=1)
     products = vectors @ vectors.mT  # around the outcome, so that near pairs keep their digits
     between = (squares[:, None] + squares - 2 * products).clamp_min(0).sqrt()

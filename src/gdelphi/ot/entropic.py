@@ -154,7 +154,9 @@ def self_transport(
     parts = _self_parts(
         Measures(points.detach(), weights), chosen, epsilon=epsilon, pulled=points.requires_grad
     )
-    value, cost, f, errors, pull = (torch.cat(each) for each in list(zip(*parts, strict=True))[:5])
+    value, cost, f, errors, pull = (
+        torch.cat(column) for column in list(zip(*parts, strict=True))[:5]
+    )
     value = _with_gradients(
         _SelfEnvelope, points, measures.weights, value, pull, 2 * _centred(f, weights)
     )
@@ -200,14 +202,17 @@ def _cross(source: Measures, target: Measures, settings: SinkhornSettings) -> Tr
         mean = _inner(torch.bmm(b[:, None], costs)[:, 0], a)
         costs = _without_padding(costs, a, b, mean)
         epsilon = _epsilon(costs, mean, settings)
-        found = solve(Problem(costs, a, b, epsilon), settings.stopping)
-        f, g = _balanced(found, a, b)
-        value, cost = _inner(a, f) + _inner(b, g), _inner(found.plan.flatten(1), costs.flatten(1))
-        pull = _pull(found.plan, cosine, settings.cost)
+        solution = solve(Problem(costs, a, b, epsilon), settings.stopping)
+        f, g = _balanced(solution, a, b)
+        value, cost = (
+            _inner(a, f) + _inner(b, g),
+            _inner(solution.plan.flatten(1), costs.flatten(1)),
+        )
+        pull = _pull(solution.plan, cosine, settings.cost)
     gradients = (pull, _centred(f, a), _centred(g, b))
     value = _with_gradients(_CrossEnvelope, *source, *target, value, *gradients)
-    within = found.errors <= settings.tolerance
-    return Transport(value, cost, f, g, epsilon, found.errors, within, found.iterations)
+    within = solution.errors <= settings.tolerance
+    return Transport(value, cost, f, g, epsilon, solution.errors, within, solution.iterations)
 
 
 class _SelfPart(NamedTuple):
@@ -229,27 +234,30 @@ def _self_parts(
     groups = (torch.split(tensor, size) for tensor in (*measures, epsilon))
     with _full_precision(measures.points):
         return [
-            _self_part(Measures(points, weights), settings, epsilon=each, pulled=pulled)
-            for points, weights, each in zip(*groups, strict=True)
+            _self_part(Measures(points, weights), settings, epsilon=eps, pulled=pulled)
+            for points, weights, eps in zip(*groups, strict=True)
         ]
 
 
 def _self_part(
     measures: Measures, settings: SinkhornSettings, *, epsilon: Tensor, pulled: bool
 ) -> _SelfPart:
-    """The value is the dual one: its error is of second order in that of the potential."""
+    """The dual value 2 <a, f> + epsilon (1 - sum P): its error is of second order in that of f.
+
+    The last term is 0 at the solution, where the plan has mass 1.
+    """
     points, a = measures
     cosine = torch.bmm(points, points.mT)
     costs = _without_padding(cost_of(cosine, settings.cost), a, a, torch.zeros_like(epsilon))
-    found = solve_symmetric(Problem(costs.clone(), a, a, epsilon), settings.stopping)
-    f = torch.where(a > 0, found.f, 0)
-    mass = found.plan.sum(dim=(1, 2), dtype=torch.float64).to(a.dtype)
+    solution = solve_symmetric(Problem(costs.clone(), a, a, epsilon), settings.stopping)
+    f = torch.where(a > 0, solution.f, 0)
+    mass = solution.plan.sum(dim=(1, 2), dtype=torch.float64).to(a.dtype)
     value = 2 * _inner(a, f) + epsilon * (1 - mass)
-    cost = _inner(found.plan.flatten(1), costs.flatten(1))
+    cost = _inner(solution.plan.flatten(1), costs.flatten(1))
     pull = points.new_empty(len(points), 0, 0)
     if pulled:
-        pull = 2 * torch.bmm(_pull(found.plan, cosine, settings.cost), points)
-    return _SelfPart(value, cost, f, found.errors, pull, found.iterations)
+        pull = 2 * torch.bmm(_pull(solution.plan, cosine, settings.cost), points)
+    return _SelfPart(value, cost, f, solution.errors, pull, solution.iterations)
 
 
 @contextmanager
@@ -275,20 +283,25 @@ def _epsilon(costs: Tensor, mean: Tensor, settings: SinkhornSettings) -> Tensor:
     return settings.epsilon * scale.clamp_min(SMALLEST_SCALE)
 
 
-def _balanced(found: Solution, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _balanced(solution: Solution, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """f and g with equal means; a constant may pass from one to the other. Zero on padding."""
-    g = found.g.to(a.dtype)
-    shift = (_inner(a, found.f) - _inner(b, g)) / 2
-    f, g = found.f - shift[:, None], g + shift[:, None]
+    g = solution.g.to(a.dtype)
+    shift = (_inner(a, solution.f) - _inner(b, g)) / 2
+    f, g = solution.f - shift[:, None], g + shift[:, None]
     return torch.where(a > 0, f, 0), torch.where(b > 0, g, 0)
 
 
 def _pull(plan: Tensor, cosine: Tensor, cost: Cost) -> Tensor:
-    """Derivative of the value by the cosines; consumes the plan."""
+    """Derivative of the value by the cosines; consumes the plan.
+
+    By the envelope theorem dOT / dC_ij = P_ij, so dOT / dcos_ij = P_ij c'(cos_ij), and c' = -1 for
+    half the squared chord, c = 1 - cos.
+    """
     return plan.neg_() if cost == "half squared chord" else plan.mul_(slope_of(cosine, cost))
 
 
 def _centred(potential: Tensor, weights: Tensor) -> Tensor:
+    """f - <a, f>: the gradient by weights w that are rescaled to a = w / sum(w), times sum(w)."""
     centred = potential - _inner(weights, potential)[:, None]
     return torch.where(weights > 0, centred, 0)
 
@@ -320,6 +333,9 @@ class _CrossEnvelope(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        # With cos_ji = <y_j, x_i> and pull = dOT / dcos [m, n]: dOT / dx_i = sum_j pull_ji y_j,
+        # dOT / dy_j = sum_i pull_ji x_i; by weights before rescaling: the centred potentials over
+        # the sum of the weights.
         x, a, y, b, pull, f, g = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         weighted = pull * outer[:, None, None] if wanted[0] or wanted[2] else pull

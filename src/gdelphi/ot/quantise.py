@@ -275,7 +275,8 @@ def _measure(distinct: _Distinct, labels: IntArray, count: int) -> _Partitions:
     masses = weights.sum(axis=0, keepdims=True)
     inner = distinct.inner(weights)
     squares = np.einsum("nsm,nsm->sm", weights, inner)[None]
-    # Rounding leaves about 1e-16 of a square whose points cancel.
+    # |S_j|^2 = sum_i w_i <x_i, S_j> over part j. Rounding leaves about 1e-16 of a square whose
+    # points cancel.
     lengths = np.sqrt(np.where(squares > CANCELLED * masses**2, squares, 0.0))
     measured = _Partitions(labels, inner, lengths, masses, 2 * (masses - lengths).sum(axis=2))
     if masses.all():
@@ -317,7 +318,12 @@ def _search(distinct: _Distinct, path: _Partitions, *, seed: int, restarts: int 
 
 
 def _seeded(distinct: _Distinct, uniform: FloatArray) -> IntArray:
-    """Greedy k-means++, the best of several seeds: [n, start] from random [m, trial, start]."""
+    """Greedy k-means++, the best of several seeds: [n, start] from random [m, trial, start].
+
+    For each part: (1) draw seeds with probability w_i (1 - max_s <x_i, s>) over the seeds s so far,
+    which is half the weighted squared chord to the nearest; (2) keep the one after which
+    sum_i w_i max_s <x_i, s> is largest; (3) points that are nearer to it are its part.
+    """
     starts = np.arange(uniform.shape[2])
     labels = np.zeros((distinct.size, len(starts)), np.int64)
     nearest = np.full(labels.shape, -1.0)
@@ -392,7 +398,14 @@ def _exchange(distinct: _Distinct, parts: _Partitions) -> IntArray:
 
 
 def _gains(weights: FloatArray, parts: _Partitions) -> tuple[FloatArray, IntArray]:
-    """What |S_a| + |S_b| gains if a point leaves its part a for the best b, and b: [n, start]."""
+    """What |S_a| + |S_b| gains if a point leaves its part a for the best b, and b: [n, start].
+
+    For a point x of weight w, by |S -+ w x|^2 = |S|^2 -+ 2 w <x, S> + w^2 (as |x| = 1):
+
+        lost = |S_a - w x| - |S_a|,   won = |S_b + w x| - |S_b|,   gain = lost + won.
+
+    Parts cost 2 (W_j - |S_j|) and the W_j sum to 1, so the cost falls by twice the gain.
+    """
     rows, starts = np.arange(len(weights))[:, None], np.arange(parts.labels.shape[1])
     mass, squares = weights[:, None], parts.lengths**2
     left = parts.own(squares) - mass * (2 * parts.own(parts.inner) - mass)

@@ -151,6 +151,8 @@ def _schedule(problem: Problem, scaling: float) -> list[Tensor]:
 
 def _solution(problem: Problem, g: Tensor, kernel: Kernel) -> Solution:
     """The plan from the kernel at hand: a new one would round differently, by 1e-7 / epsilon."""
+    # v_j K_ji = b_j exp((g_j - C_ij) / epsilon) / exp(peak_i), so with s_i = sum_j v_j K_ji
+    #     f_i = -epsilon (log s_i + peak_i),   P_ji = a_i v_j K_ji / s_i.
     plan = kernel.values.mul_(_scalings(problem, g, kernel)[:, :, None])
     sums = plan.sum(dim=1)
     f = -problem.epsilon[:, None] * (sums.log() + kernel.peaks)
@@ -201,11 +203,14 @@ def _ascend_by_newton(
     step = _newton_step(place)
     taken = 1
     while taken < stopping.most_iterations and _worst(place.gradient) > stopping.tolerance:
+        # 1. A trial step; the kernel is made anew around it if it leads out of the safe range.
         shift = problem.epsilon[:, None] * step.length[:, None] * step.direction
         trial = place.g + shift
         if _drifts(problem, trial, kernel):
             kernel = _absorbed(problem, trial)
         seen = _look(problem, trial, kernel)
+        # 2. Problems of the batch in which it ascends go there and take a new direction; the
+        # others stay, and try the same direction with a shorter step.
         good = _ascends(place, seen, step)
         place = Iterate(*(_where(good, new, old) for new, old in zip(seen, place, strict=True)))
         renewed, shorter = _newton_step(place), _shortened(step, seen)
@@ -215,7 +220,14 @@ def _ascend_by_newton(
 
 
 def _look(problem: Problem, g: Tensor, kernel: Kernel) -> Iterate:
-    """Height, gradient and Hessian at once: the marginal P 1 is the row sums of Q."""
+    """Height, gradient and Hessian at once: the marginal P 1 is the row sums of Q.
+
+    With s_i = sum_j v_j K_ji and p_i = v K_i / s_i, the law of j given i:
+
+        height   = <b, g> / epsilon - sum_i a_i (log s_i + peak_i)     the semi-dual over epsilon
+        Q        = sum_i a_i p_i p_i^T = v v^T * (K diag(a / s^2) K^T)
+        gradient = b - sum_i a_i p_i = b - Q 1
+    """
     v = _scalings(problem, g, kernel)
     sums = torch.bmm(v[:, None], kernel.values)[:, 0]
     weighted = kernel.values * (problem.long / sums / sums)[:, None]
@@ -275,6 +287,7 @@ def _ascend_by_sinkhorn(
     kernel = _absorbed(problem, g)
     while taken < stopping.most_iterations:
         v = _scalings(problem, g, kernel)
+        # v <- v * b / (P 1): the short side's marginal is met, then the long side's again.
         for _ in range(min(CHECK_EVERY, stopping.most_iterations - taken)):
             marginal = _short_marginal(problem, v, kernel)
             v = torch.where(problem.short > 0, v * problem.short / marginal, 1)
@@ -314,7 +327,7 @@ def solve_symmetric(problem: Problem, stopping: Stopping) -> Solution:
             errors = (weights * (u * reached - 1)).abs().sum(dim=1)
             if float(errors.max()) <= stopping.tolerance or taken >= stopping.most_iterations:
                 break
-        u = (u / reached).sqrt()
+        u = (u / reached).sqrt()  # u = exp(f / epsilon), so that T f = -epsilon log(K (a u))
         taken += 1
     f = epsilon[:, None] * u.log()
     factor = weights * u

@@ -71,8 +71,8 @@ class _Projected:
 
     def _step_at(self, levels: Tensor) -> Tensor:
         cumulated = self.cumulated.detach().contiguous()
-        found = torch.searchsorted(cumulated, levels.detach().contiguous())
-        return found.clamp_max(self.x.shape[-1] - 1)
+        places = torch.searchsorted(cumulated, levels.detach().contiguous())
+        return places.clamp_max(self.x.shape[-1] - 1)
 
 
 def sliced_wasserstein2(

@@ -214,7 +214,12 @@ class BrierParts:
 
 
 def brier_parts(probabilities: FloatArray, outcomes: FloatArray, bins: int = 10) -> BrierParts:
-    """Murphy's split of the mean Brier score, by equally wide bins of the forecast."""
+    """Murphy's split of the mean Brier score, by equally wide bins of the forecast.
+
+    With n_k the share of cells in bin k, f_k their mean forecast, o_k their frequency and o the
+    frequency over all: reliability = sum_k n_k (f_k - o_k)^2, resolution = sum_k n_k (o_k - o)^2,
+    uncertainty = o (1 - o).
+    """
     binned = bin_cells(probabilities, outcomes, bins)
     total = binned.count.sum()
     if total == 0:

@@ -126,7 +126,10 @@ def _daily_bins(probabilities: FloatArray, outcomes: FloatArray, bins: int) -> F
 def wilson_interval(
     frequency: FloatArray, count: IntArray, z: float = Z95
 ) -> tuple[FloatArray, FloatArray]:
-    """Where the probability lies behind a frequency out of `count` independent trials."""
+    """Where the probability lies behind a frequency f out of n = `count` independent trials:
+
+    (f + z^2 / 2n -+ z sqrt(f (1 - f) / n + z^2 / 4n^2)) / (1 + z^2 / n)   (Wilson 1927).
+    """
     trials = np.where(count > 0, count, np.nan)
     shrink = 1 + z**2 / trials
     centre = (frequency + z**2 / (2 * trials)) / shrink

@@ -121,8 +121,8 @@ def _quantile(law: _Law, q: float) -> FloatArray:
     reached = law.cumulated >= q - QUANTILE_TOLERANCE
     reached[..., -1, :] = True
     first = np.argmax(reached, axis=-2)[..., None, :]
-    found: FloatArray = np.take_along_axis(law.values, first, axis=-2)[..., 0, :]
-    return _where_defined(found, law)
+    quantile: FloatArray = np.take_along_axis(law.values, first, axis=-2)[..., 0, :]
+    return _where_defined(quantile, law)
 
 
 # --- probability integral transform ---------------------------------------------------------------
@@ -148,8 +148,8 @@ class PitHistogram(NamedTuple):
 def pit_bounds(samples: FloatArray, weights: FloatArray, outcome: FloatArray) -> PitBounds:
     """F(y-) and F(y). They differ by the weight of the samples that equal the outcome."""
     law = _law_of(samples, weights, outcome)
-    came = outcome[..., None, :]
-    below, equal = _weight_where(law, law.values < came), _weight_where(law, law.values == came)
+    true = outcome[..., None, :]
+    below, equal = _weight_where(law, law.values < true), _weight_where(law, law.values == true)
     lower, upper = np.minimum(below, 1.0), np.minimum(below + equal, 1.0)
     return PitBounds(_where_defined(lower, law, outcome), _where_defined(upper, law, outcome))
 

@@ -235,6 +235,8 @@ class Law:
         regime = self.regime
         if blind_to == "regime" or not self.config.switches.regime:
             regime = np.ones_like(regime)
+        # rate = activity * weekday * usual * (base * regime + excitation); each factor, and the sum
+        # in brackets, is 1 on average, so `usual` is the mean number of rows.
         relative = self.base * regime[:, None, :] + self.excitation(memory, blind_to)
         weekly = blind_to != "weekly"
         weekday = self.weekday(index) if weekly else np.ones(len(ROOTS))
@@ -258,7 +260,11 @@ class Law:
     # The hidden regime.
 
     def log_likelihood(self, counts: Floats, rates: Floats) -> Floats:
-        """Of a day's rows but for announcements, [S, R], under each regime's rates: [S, Z]."""
+        """Of a day's rows but for announcements, [S, R], under each regime's rates: [S, Z].
+
+        Negative binomial with mean m and variance m + m^2 / k:
+        P(n) = G(n + k) / (G(k) n!) (k / (k + m))^k (m / (k + m))^n.
+        """
         k = self.dispersion
         terms = (
             gammaln(counts + k)
@@ -270,7 +276,10 @@ class Law:
         return np.asarray(terms.sum(axis=2).T)
 
     def filtered(self, predicted: Floats, counts: Floats, rates: Floats) -> Floats:
-        """Bayes: probabilities of the regimes after seeing a day, [S, Z]."""
+        """Bayes: probabilities of the regimes after seeing a day, [S, Z].
+
+        p(z | day) is p(z) p(day | z) over its sum, with the largest logarithm taken out first.
+        """
         logs = np.log(predicted) + self.log_likelihood(counts, rates)
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))

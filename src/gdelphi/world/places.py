@@ -86,8 +86,8 @@ def _place(fips: str) -> Place | None:
 def all_places() -> tuple[Place, ...]:
     """Every country that is known well enough, the clusters first."""
     rest = [c.fips for c in countries() if c.kind == "country" and c.fips not in CLUSTERS]
-    found = [_place(fips) for fips in [*CLUSTERS, *(fips for fips in rest if fips)]]
-    return tuple(place for place in found if place is not None)
+    places = [_place(fips) for fips in [*CLUSTERS, *(fips for fips in rest if fips)]]
+    return tuple(place for place in places if place is not None)
 
 
 def make_map(streams: int, seed: int) -> Map:
