@@ -10,8 +10,8 @@ The script takes the lines of a block that begin with `$ `, runs them one after 
 what they print below them. They run in a folder that holds data/demo, the world of `gdelphi demo`,
 or, with `in` or after `cd`, in a folder below it. Each page begins with a fresh copy, so that
 nothing depends on what an earlier page or run has left there. `first` and `last` say how many lines
-of each command are kept; `...` stands for the others. Progress (lines that begin with `... ` on the
-error stream) is left out, as a terminal shows it only for a moment.
+of each command are kept; `...` stands for the others. Of the error stream only errors are shown
+(`gdelphi: ...`): progress is what a terminal shows for a moment.
 
 The demo is made once, in --folder (a temporary one if none is named), and used again where it is
 there; what it printed is kept beside it and shown by blocks that call `make demo`.
@@ -75,8 +75,8 @@ def block_of(match: re.Match[str]) -> Block:
     """What a match of BLOCK says."""
     given = match["given"] or ""
     dated = re.match(r" of (\d{4}-\d\d-\d\d): \S", given)
-    options = dict(part.split(maxsplit=1) for part in given.removeprefix(":").split(";") if part)
-    known = {} if dated else options
+    options = [] if dated else given.removeprefix(":").split(";")
+    known = dict(option.split(maxsplit=1) for option in options if option)
     if unknown := set(known) - {"in", "first", "last"}:
         raise ValueError(f"console block with unknown options: {', '.join(sorted(unknown))}")
     return Block(
@@ -126,12 +126,12 @@ def make_demo(folder: Path) -> None:
 
 
 def shell(command: str, folder: Path) -> str:
-    """What a command prints in a folder; of the error stream all but progress."""
+    """What a command prints in a folder; of the error stream errors alone."""
     path = f"PATH={shlex.quote(str(ROOT / '.venv' / 'bin'))}:$PATH; "
     done = subprocess.run(  # noqa: S603, the documents' own commands
         ["/bin/bash", "-c", path + command], cwd=folder, capture_output=True, text=True, check=False
     )
-    errors = [line for line in done.stderr.splitlines() if not line.startswith("... ")]
+    errors = [line for line in done.stderr.splitlines() if line.startswith("gdelphi: ")]
     sys.stdout.write(f"  {command}: exit code {done.returncode}\n")
     return done.stdout + "\n".join(errors)
 
