@@ -6,6 +6,7 @@ import runpy
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +137,9 @@ def commands() -> Any:
 
 def check_command(line: str) -> None:
     """Fail if a command or an option does not exist, without running anything."""
-    words: list[str] = []
-    for word in shlex.split(line, comments=True)[1:]:
-        if word in ("|", "&&", ";", ">", "&"):
-            break
-        words.append(word)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
+    lexer.whitespace_split = True
+    words = list(takewhile(lambda word: word[0] not in ";&|<>", lexer))[1:]
     command = commands()
     while words and hasattr(command, "commands"):
         if words[0].startswith("-"):
