@@ -266,3 +266,9 @@ def test_analogues_use_each_streams_own_weeks_and_all_days_when_there_are_few() 
 def test_of_equally_near_weeks_the_later_one_is_taken() -> None:
     kernel = kernel_of(Analogues(neighbours=3), profiles_of(np.ones((1, 40, 2))), 39)
     assert np.flatnonzero(kernel[0]).tolist() == [37, 38, 39]
+
+
+def test_what_is_derived_from_a_history_is_kept_with_it() -> None:
+    profiles = random_profiles()
+    one, other = (past_of(profiles, day_number(day)) for day in (80, 90))
+    assert one.known is other.known is profiles.present_days

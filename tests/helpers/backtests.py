@@ -73,7 +73,12 @@ class StopsAfter(Silent):
 
 
 def files_of(out: Path) -> dict[str, bytes]:
-    return {name: content for name, content in tree_of(out).items() if name != "run.json"}
+    """All files of a backtest but run.json, less what a killed process left behind."""
+    return {
+        name: content
+        for name, content in tree_of(out).items()
+        if name != "run.json" and not name.endswith(".part")
+    }
 
 
 def shorter_world(

@@ -12,7 +12,7 @@ stands in this module may depend on nothing below it.
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,8 @@ class Measure(NamedTuple):
 class History(Protocol):
     """Days of the past, over the standard events of one level. Days follow each other.
 
-    `present` tells days that are known from days that are missing; a present day may be empty.
-    Whoever keeps something derived from a history may key it by the object: it does not change.
+    `present` tells days that are known from days that are missing; a present day may be empty. A
+    history does not change, so it may keep what is derived from it.
     """
 
     @property
@@ -74,6 +74,10 @@ class History(Protocol):
     @property
     def present(self) -> BoolArray:
         """[day]."""
+
+    @property
+    def present_days(self) -> Any:
+        """`PresentDays` of measures/past.py: what forecasters share, kept with the history."""
 
 
 @dataclass(frozen=True, eq=False)

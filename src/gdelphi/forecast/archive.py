@@ -110,10 +110,12 @@ class ForecastManifest:
 
     @property
     def id(self) -> str:
+        """The name of the forecast's folder."""
         return self.recipe.id
 
     @property
     def target_day(self) -> date:
+        """The day that is forecast."""
         return self.recipe.origin + timedelta(days=self.recipe.horizon)
 
     @property

@@ -239,8 +239,12 @@ class RecencyIndex:
             if scope == "stream":
                 wider.append(stream)
                 continue
-            place = {event: at for at, event in enumerate(standard_events(scope))}
-            above = np.array([place[_above(event, scope)] for event in self.codes], dtype=np.int64)
+            place = {code: at for at, code in enumerate(standard_events(scope))}
+            events = [event_codes()[code] for code in self.codes]
+            parents = [
+                event.root if scope == "root" else event.base or event.code for event in events
+            ]
+            above = np.array([place[parent] for parent in parents], dtype=np.int64)
             wider.append(stream * len(place) + above[code])
         return wider
 
@@ -333,12 +337,6 @@ class RecencyIndex:
             kernels = np.column_stack([sums.kernel(pairs, cell), sums.last(pairs, cell)])
             named[np.ix_(rows, sums.value[pairs])] += used[rows] @ kernels.T
         return np.where(empty, given, 0.0)
-
-
-def _above(code: str, level: Scope) -> str:
-    """The code of a wider level that a code belongs to."""
-    event = event_codes()[code]
-    return event.root if level == "root" else event.base or event.code
 
 
 def outcomes_by_day(

@@ -199,6 +199,7 @@ class Prediction:
 
     @property
     def target_day(self) -> date:
+        """The day that is forecast."""
         return self.origin + timedelta(days=self.horizon)
 
     def level(self, level: Level) -> Forecast:

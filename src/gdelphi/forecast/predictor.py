@@ -119,6 +119,7 @@ class Predictor:
 
     @property
     def streams(self) -> tuple[str, ...]:
+        """Codes of the streams that it forecasts, in the order of all arrays."""
         return self.pack.facts.streams
 
     # What forecasts are made from.

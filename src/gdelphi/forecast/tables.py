@@ -13,7 +13,7 @@ Long tables with one row for each number's subject: they are read by anything th
 target that is undefined is null, not not-a-number, which other programs would take for a value.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ def prediction_tables(
     return tables
 
 
-def _concatenated(tables: Iterator[pa.Table]) -> pa.Table:
+def _concatenated(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -72,39 +72,35 @@ def member_names(prediction: Prediction) -> list[str]:
 
 
 def _probabilities(prediction: Prediction) -> pa.Table:
-    return _concatenated(
-        _target_probabilities(prediction, level, target) for level in LEVELS for target in TARGETS
-    )
-
-
-def _target_probabilities(prediction: Prediction, level: Level, target: str) -> pa.Table:
-    forecast, members = prediction.level(level), prediction.members[level]
-    number = len(forecast.codes)
-    columns = _keys(prediction.stream, level, forecast)
-    columns["target"] = _repeated(target, number)
-    columns["published"] = _numbers(forecast.probability(target))
-    columns["which"] = _repeated(prediction.published[level][target], number)
-    for name in ("stack", *member_names(prediction)):
-        probabilities = members[name].probability(target) if name in members else None
-        columns[name] = _numbers(probabilities, number)
-    of_futures = (level, target) == ("root", "occurs")
-    reweighted = prediction.futures.reweighted.probabilities if of_futures else None
-    columns[FUTURES_COLUMN] = _numbers(reweighted, number)
-    return pa.table(columns)
+    tables = []
+    for level in LEVELS:
+        forecast, members = prediction.level(level), prediction.members[level]
+        number = len(forecast.codes)
+        for target in TARGETS:
+            columns = _keys(prediction.stream, level, forecast)
+            columns["target"] = _repeated(target, number)
+            columns["published"] = _numbers(forecast.probability(target))
+            columns["which"] = _repeated(prediction.published[level][target], number)
+            for name in ("stack", *member_names(prediction)):
+                probabilities = members[name].probability(target) if name in members else None
+                columns[name] = _numbers(probabilities, number)
+            of_futures = (level, target) == ("root", "occurs")
+            reweighted = prediction.futures.reweighted.probabilities if of_futures else None
+            columns[FUTURES_COLUMN] = _numbers(reweighted, number)
+            tables.append(pa.table(columns))
+    return _concatenated(tables)
 
 
 def _shares(prediction: Prediction) -> pa.Table:
-    return _concatenated(
-        _level_shares(prediction.stream, level, prediction.level(level)) for level in LEVELS
-    )
-
-
-def _level_shares(stream: str, level: Level, forecast: Forecast) -> pa.Table:
-    columns = _keys(stream, level, forecast)
-    columns["mean"] = _numbers(forecast.share_mean)
-    for name, quantile in QUANTILES.items():
-        columns[name] = _numbers(forecast.share_quantile(quantile))
-    return pa.table(columns)
+    tables = []
+    for level in LEVELS:
+        forecast = prediction.level(level)
+        columns = _keys(prediction.stream, level, forecast)
+        columns["mean"] = _numbers(forecast.share_mean)
+        for name, quantile in QUANTILES.items():
+            columns[name] = _numbers(forecast.share_quantile(quantile))
+        tables.append(pa.table(columns))
+    return _concatenated(tables)
 
 
 def _keys(stream: str, level: Level, forecast: Forecast) -> dict[str, pa.Array]:
@@ -162,28 +158,28 @@ def naming_info(predictions: Sequence[Prediction]) -> NamingInfo:
 
 
 def _futures(prediction: Prediction) -> pa.Table:
-    rows = [_future(prediction, number) for number in range(len(prediction.futures.days))]
-    return pa.Table.from_pylist(rows, FUTURES)
-
-
-def _future(prediction: Prediction, number: int) -> dict[str, Any]:
     futures, codes = prediction.futures, prediction.levels.root.codes
-    atoms = np.flatnonzero(futures.weights[number] > 0)
-    shown = [futures.shown_phrases[place] for place in futures.shown_index[number][atoms]]
-    drawn = [futures.drawn_phrases[place] for place in futures.drawn_index[number][atoms]]
-    return {
-        "stream": prediction.stream,
-        "future": number,
-        "day": futures.days[number],
-        "weight": float(futures.reweighted.weights[number]),
-        "roots": [codes[place] for place in np.flatnonzero(futures.happens[number])],
-        "points": list(futures.points[number][atoms]),
-        "weights": futures.weights[number][atoms],
-        "gates": futures.gates[number][atoms],
-        "spare": futures.spare[number][atoms],
-        **_phrase_columns(shown),
-        **_phrase_columns(drawn, "drawn_"),
-    }
+    rows = []
+    for number, day in enumerate(futures.days):
+        atoms = np.flatnonzero(futures.weights[number] > 0)
+        shown = [futures.shown_phrases[place] for place in futures.shown_index[number][atoms]]
+        drawn = [futures.drawn_phrases[place] for place in futures.drawn_index[number][atoms]]
+        rows.append(
+            {
+                "stream": prediction.stream,
+                "future": number,
+                "day": day,
+                "weight": float(futures.reweighted.weights[number]),
+                "roots": [codes[place] for place in np.flatnonzero(futures.happens[number])],
+                "points": list(futures.points[number][atoms]),
+                "weights": futures.weights[number][atoms],
+                "gates": futures.gates[number][atoms],
+                "spare": futures.spare[number][atoms],
+                **_phrase_columns(shown),
+                **_phrase_columns(drawn, "drawn_"),
+            }
+        )
+    return pa.Table.from_pylist(rows, FUTURES)
 
 
 def _phrase_columns(phrases: Sequence[Phrase], before: str = "") -> dict[str, list[str]]:

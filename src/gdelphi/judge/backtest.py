@@ -83,11 +83,22 @@ def backtest(
     with folder.alone(), _one_thread():
         progress.step("loading the model")
         predictor = _open(settings, request)
-        _calibrate(predictor, request, progress)
+        for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
+            if not predictor.path(level).exists():
+                progress.step(f"fitting what is published at level {level}")
+                predictor.calibrate(level)
         days = days_to_judge(predictor, request)
-        schedule = _schedule(predictor, request)
+        schedule = None
+        if request.refit is not None:
+            first = first_allowed(predictor, request)
+            schedule = RefitSchedule(request.out / "refits", first, request.refit)
         judge = BacktestDay(predictor.settings, predictor, request.options, schedule)
-        folder.begin(_origin(predictor, judge, request), _about(predictor))
+        about = {  # may differ from run to run of the same backtest
+            "gdelphi": __version__,
+            "model": str(predictor.folder),
+            "store": str(predictor.settings.store),
+        }
+        folder.begin(_origin(predictor, judge, request), about)
         if not folder.has_cells:
             folder.write_cells(_cells(predictor, request.options))
         missing = [day for day in days if not folder.done(day)]
@@ -170,20 +181,6 @@ def _open(settings: Settings, request: BacktestRequest) -> Predictor:
     return Predictor(
         settings, request.model, number=options.futures, seed=options.seed, text=options.text_model
     )
-
-
-def _calibrate(predictor: Predictor, request: BacktestRequest, progress: BacktestProgress) -> None:
-    """Fit what is published at the levels that are needed, where that has not been done."""
-    for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
-        if not predictor.path(level).exists():
-            progress.step(f"fitting what is published at level {level}")
-            predictor.calibrate(level)
-
-
-def _schedule(predictor: Predictor, request: BacktestRequest) -> RefitSchedule | None:
-    if request.refit is None:
-        return None
-    return RefitSchedule(request.out / "refits", first_allowed(predictor, request), request.refit)
 
 
 def _refit(
@@ -269,6 +266,10 @@ def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, lis
 def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) -> dict[str, Any]:
     """What makes one backtest another; the days are not among it."""
     options = request.options
+    plain = asdict(options)
+    text_model = plain.pop("text_model")
+    if text_model is not None:  # by its weights, and only if there is one
+        plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]
     facts = predictor.pack.facts
     return {
@@ -281,29 +282,13 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
         "space": facts.space,
         "streams": list(facts.streams),
         "asked": {
-            **_plain_options(options),
+            **plain,
             "forecasters": list(judge.names),
             "world": None if options.world is None else _digest_of_world(options.world),
             **({} if request.refit is None else {"refit": request.refit}),
         },
         "fitted": fitted_days(predictor, request),
         "first_allowed": first_allowed(predictor, request).isoformat(),
-    }
-
-
-def _plain_options(options: BacktestOptions) -> dict[str, Any]:
-    """As it is written down; a text forecaster by its weights, and only if there is one."""
-    plain = asdict(options)
-    folder = plain.pop("text_model")
-    return plain if folder is None else {**plain, "text_model": weights_digest(folder)}
-
-
-def _about(predictor: Predictor) -> dict[str, Any]:
-    """What may differ from run to run of the same backtest."""
-    return {
-        "gdelphi": __version__,
-        "model": str(predictor.folder),
-        "store": str(predictor.settings.store),
     }
 
 

@@ -60,6 +60,7 @@ class JudgedForecasts:
 
     @property
     def forecasters(self) -> tuple[str, ...]:
+        """Their names."""
         return tuple(self.probabilities)
 
 

@@ -114,9 +114,11 @@ class BacktestFolder:
 
     @property
     def has_cells(self) -> bool:
+        """Whether the training rates are there."""
         return self._cells.exists()
 
     def write_cells(self, table: pa.Table) -> None:
+        """Keep the training rates."""
         write_table(table, self._cells)
 
     def cells(self) -> pa.Table:
@@ -124,6 +126,7 @@ class BacktestFolder:
         return read_table(self._cells)
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
+        """Keep the tables in summary.json, and return its path."""
         path = self.folder / "summary.json"
         write_text_atomically(path, as_json(summary))
         return path

@@ -187,13 +187,17 @@ class FutureJudge:
         past = self._drawn_days(place, end, futures, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
         texts_as_days = self._text_measures(written)
+        placed = moved or futures
+        exists = placed.exists
+        weights = placed.weights.astype(np.float64)[exists]
         measures = _batch(
             self._pack.atoms(end + 1, place),
-            *_normalised_futures(moved or futures),
+            placed.points[exists].astype(np.float64),
+            weights / weights.sum(axis=1, keepdims=True),
             [*(self._pack.atoms(int(day), place) for day in distinct), *texts_as_days],
         )
         # 2. Ensembles, as rows of this batch with weights.
-        ensembles = _ensembles(moved or futures, past, distinct)
+        ensembles = _ensembles(placed, past, distinct)
         if moved is not None:  # published futures are drawn days, with other weights
             first = self._pack.first_day
             days = np.array([(day - first).days for day in futures.days], dtype=np.int64)
@@ -313,13 +317,6 @@ def _draw(kernel: FloatArray, uniform: FloatArray) -> IntArray:
         np.int64
     )
     return drawn
-
-
-def _normalised_futures(futures: StreamFutures) -> tuple[FloatArray, FloatArray]:
-    """Points and weights of the futures that have atoms, the latter summing to 1."""
-    kept = futures.exists
-    chosen = futures.weights.astype(np.float64)[kept]
-    return futures.points[kept].astype(np.float64), chosen / chosen.sum(axis=1, keepdims=True)
 
 
 def _batch(

@@ -83,7 +83,7 @@ def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = No
     new, known, waiting = [], 0, 0
     for manifest in manifests:
         path = scores_path(folder, manifest.recipe.origin, manifest.id)
-        if _has_probabilities(path):
+        if path.exists() and PUBLISHED in read_columns(path):  # else scored by an earlier version
             known += 1
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
             waiting += 1
@@ -99,11 +99,6 @@ def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = No
     paths = {key: path for key, path in paths.items() if path.exists()}
     hindsight = known + len(new) - len(paths)
     return ScoreResult(folder, new, known, waiting, hindsight, list(_published_scores(paths)))
-
-
-def _has_probabilities(path: Path) -> bool:
-    """Whether a forecast has been scored, in today's format."""
-    return path.exists() and PUBLISHED in read_columns(path)
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

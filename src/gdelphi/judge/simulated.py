@@ -63,13 +63,16 @@ class Panel:
 
     @property
     def test_days(self) -> tuple[date, ...]:
+        """The last fifth of the days, on which forecasters are judged."""
         return self.days(1 - TEST_SHARE, 1)
 
     @property
     def fit_days(self) -> tuple[date, ...]:
+        """The days that a stack is fitted on, well before the test days."""
         return self.days(FIT_FROM, 1 - TEST_SHARE)[:-EMBARGO_DAYS]
 
     def oracle(self, blind_to: Ingredient | None = None, *, knows_all: bool = False) -> Oracle:
+        """The fair oracle, one that does not see an ingredient, or one that sees hidden regimes."""
         shares = code_shares(self.law.config)
         regimes = self.regimes if knows_all else None
         if blind_to is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -162,9 +161,6 @@ class Past:
         return pooled_rate(hits, len(self.known.shares) * self.size)
 
 
-_KNOWN: WeakKeyDictionary[History, PresentDays] = WeakKeyDictionary()
-
-
 def past_of(history: History, origin: date, horizon: int = 1) -> Past:
     """The past of a history at an origin; what is derived from the history is kept with it."""
     if horizon < 1:
@@ -172,12 +168,11 @@ def past_of(history: History, origin: date, horizon: int = 1) -> Past:
     size = int(history.present[: days_until(history, origin)].sum())
     if size == 0:
         raise ForecastError(f"no present day up to {origin}: choose a later origin")
-    if history not in _KNOWN:
-        _KNOWN[history] = _present_days(history)
-    return Past(_KNOWN[history], size, origin, horizon)
+    return Past(history.present_days, size, origin, horizon)
 
 
-def _present_days(history: History) -> PresentDays:
+def present_days_of(history: History) -> PresentDays:
+    """The present days of a history, computed; `history.present_days` keeps them."""
     present = np.flatnonzero(history.present)
     weights = history.weights[:, present]
     made = PresentDays(

@@ -33,6 +33,7 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.gdelt.cameo import event_codes, root_codes
+from gdelphi.measures.past import PresentDays, present_days_of
 from gdelphi.measures.targets import days_until, shares_of
 from gdelphi.store.connection import (
     Connection,
@@ -75,6 +76,11 @@ class Profiles:
     def shares(self) -> FloatArray:
         """Weights over their sum for each stream and day; 0 where the day is empty."""
         return shares_of(self.weights)
+
+    @cached_property
+    def present_days(self) -> PresentDays:
+        """The days that are present, and what each was: computed once, for all forecasters."""
+        return present_days_of(self)
 
     def until(self, day: date) -> "Profiles":
         """The same up to a day, without copying."""
