@@ -10,7 +10,7 @@ from prefect.artifacts import (
 
 if TYPE_CHECKING:
     from gdelphi.app.pipeline import PipelineRun
-    from gdelphi.app.promote import Decided
+    from gdelphi.app.promote import PromotionResult
     from gdelphi.common.settings import Settings
     from gdelphi.forecast.archive import StoredForecast
     from gdelphi.store.ingest import IngestResult
@@ -74,7 +74,7 @@ def show_backtest(summary: dict[str, Any], description: str) -> None:
     create_table_artifact(rows, key="backtest", description=description)
 
 
-def show_decision(decided: "Decided") -> None:
+def show_decision(decided: "PromotionResult") -> None:
     """Which model is in use now, and why."""
     text = f"**{decided.action}**: `{decided.current}` is in use; {decided.reason}."
     rule = "by the rule of `gdelphi promote`"

@@ -228,7 +228,7 @@ def test_backfill_makes_forecasts_and_reports_of_past_days(stage: Stage) -> None
     assert origins(run) == [days[-4].isoformat()]
     assert stage.reports() == [days[-4].isoformat(), *before]
     again = backfill(stage.settings, days[-4], days[-4])
-    assert [each.made for each in again.issued] == [False]
+    assert [made.made for made in again.forecasts] == [False]
 
 
 def test_backfill_refuses_what_it_cannot_do(stage: Stage) -> None:
@@ -283,5 +283,5 @@ def test_a_namer_is_trained_where_none_fits_the_measures(stage: Stage) -> None:
 def test_a_folder_that_cannot_be_trained_into_is_told_of(stage: Stage) -> None:
     folder = challenger_folder(stage.settings, date(2021, 6, 1), "mine")
     shutil.copytree(used(stage), folder)
-    with pytest.raises(TrainingError, match="no state to go on from"):
+    with pytest.raises(TrainingError, match="no checkpoint to resume from"):
         train_challenger(stage.settings, folder)

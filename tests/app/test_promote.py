@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gdelphi.app import promote as promotion
 from gdelphi.app.cli import app
 from gdelphi.app.promote import (
-    Compared,
+    ModelComparison,
     compare,
     current_link,
     model_in_use,
@@ -208,7 +208,7 @@ def test_odd_folders_are_refused_with_a_remedy(here: Settings, model: Path) -> N
 
 def test_worse_means_worse_in_the_mean_over_targets() -> None:
     day = date(2021, 1, 1)
-    compared = Compared(day, day, 9, 4, {"occurs": (0.9, 0.8), "surge": (0.8, 0.9)})
+    compared = ModelComparison(day, day, 9, 4, {"occurs": (0.9, 0.8), "surge": (0.8, 0.9)})
     assert not compared.worse and compared.challenger == pytest.approx(0.85)
     assert replace(compared, targets={"occurs": (0.9, 0.8), "surge": (0.81, 0.9)}).worse
 

@@ -31,8 +31,8 @@ from gdelphi.forecast.naming import (
     NAMER_FOLDER,
     NAMINGS,
     AtomNames,
-    NameScore,
     NamingChoice,
+    NamingScore,
     NearestPhraseNamer,
     ObservedPhrases,
     WrittenPhraseNamer,
@@ -85,7 +85,7 @@ def namer(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def chosen(by: Naming, namer: Path) -> NamingChoice:
     """A choice that nobody made."""
-    score = NameScore((0.5, 0.3, 0.5), (0.5, 0.3, 0.5), 0.0, 0.0)
+    score = NamingScore((0.5, 0.3, 0.5), (0.5, 0.3, 0.5), 0.0, 0.0)
     scores = dict.fromkeys(NAMINGS, score)
     return NamingChoice(by, namer_digest(namer), "2021-01-01", "2021-01-02", 2, 8, scores)
 

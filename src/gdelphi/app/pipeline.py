@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from gdelphi.app.promote import (
-    Decided,
+    PromotionResult,
     model_in_use,
     promote,
 )
@@ -303,7 +303,7 @@ class Retrained:
     """What a training run did."""
 
     trained: Trained
-    decided: Decided
+    decided: PromotionResult
 
 
 def challenger_folder(settings: Settings, as_of: date, name: str | None = None) -> Path:
@@ -342,7 +342,7 @@ def calibrate_challenger(settings: Settings, folder: Path) -> None:
     calibrate(Predictor(settings, folder))
 
 
-def decide(settings: Settings, folder: Path, on_step: OnStep = silent) -> Decided:
+def decide(settings: Settings, folder: Path, on_step: OnStep = silent) -> PromotionResult:
     """Promote by the rule, and take old challengers away."""
     decided = promote(settings, folder, on_step=on_step)
     challengers = sorted(settings.flows.models.glob(f"{CHALLENGER}*-*-*"))

@@ -49,7 +49,7 @@ Action = Literal["promoted", "kept", "rolled back", "in use already"]
 
 
 @dataclass(frozen=True)
-class Compared:
+class ModelComparison:
     """Two models on the same days. Scores are Brier scores over the stack's: 1 is as good as it,
     less is better."""
 
@@ -74,7 +74,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Decided:
+class PromotionResult:
     """What became of a challenger, or of a way back."""
 
     action: Action
@@ -84,7 +84,7 @@ class Decided:
     previous: str | None
     """and of the one before"""
     reason: str
-    compared: Compared | None = None
+    compared: ModelComparison | None = None
 
 
 def current_link(settings: Settings) -> Path:
@@ -112,7 +112,7 @@ def model_in_use(settings: Settings) -> Path | None:
 
 def promote(
     settings: Settings, challenger: Path, *, force: bool = False, on_step: OnStep = silent
-) -> Decided:
+) -> PromotionResult:
     """Put a model in use if it is not worse than the one that is."""
     challenger = challenger.resolve()
     with _alone(settings):
@@ -123,7 +123,7 @@ def promote(
         incumbent = _incumbent(settings, force=force)
         link, before = current_link(settings), incumbent.name if incumbent else None
         if incumbent and before == name:
-            return Decided(
+            return PromotionResult(
                 "in use already", link, name, _previous(settings), "it is the same model"
             )
         compared = None
@@ -132,12 +132,14 @@ def promote(
             if compared.worse:
                 reason = f"worse on validation B: {_scores(compared)}"
                 _log(settings, "kept", before, str(before), challenger, reason, compared)
-                return Decided("kept", link, str(before), _previous(settings), reason, compared)
+                return PromotionResult(
+                    "kept", link, str(before), _previous(settings), reason, compared
+                )
         reason = _why(incumbent, compared)
         _copy(challenger, settings.flows.models / name)
         _log(settings, "promoted", before, name, challenger, reason, compared)
         _switch(settings, name)
-        return Decided("promoted", link, name, before, reason, compared)
+        return PromotionResult("promoted", link, name, before, reason, compared)
 
 
 def _incumbent(settings: Settings, *, force: bool) -> Path | None:
@@ -150,17 +152,17 @@ def _incumbent(settings: Settings, *, force: bool) -> Path | None:
     return None if force and not link.exists() else model_in_use(settings)
 
 
-def _why(incumbent: Path | None, compared: Compared | None) -> str:
+def _why(incumbent: Path | None, compared: ModelComparison | None) -> str:
     if compared:
         return f"not worse on validation B: {_scores(compared)}"
     return "forced" if incumbent else "the first model in use"
 
 
-def _scores(compared: Compared) -> str:
+def _scores(compared: ModelComparison) -> str:
     return f"{compared.challenger:.4f} against {compared.incumbent:.4f} of the stack's Brier score"
 
 
-def rollback(settings: Settings) -> Decided:
+def rollback(settings: Settings) -> PromotionResult:
     """Put the model in use that was before; done again, it goes forward again."""
     with _alone(settings):
         incumbent, previous = model_in_use(settings), _previous(settings)
@@ -174,7 +176,7 @@ def rollback(settings: Settings) -> Decided:
         _log(settings, "rolled back", incumbent.name, previous, folder, "asked for")
         _switch(settings, previous)
         link = current_link(settings)
-        return Decided("rolled back", link, previous, incumbent.name, "asked for")
+        return PromotionResult("rolled back", link, previous, incumbent.name, "asked for")
 
 
 # --- comparing ------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def rollback(settings: Settings) -> Decided:
 
 def compare(
     settings: Settings, challenger: Predictor, incumbent: Path, *, on_step: OnStep = silent
-) -> Compared:
+) -> ModelComparison:
     """Both models on validation B of the challenger, less what the incumbent was made with."""
     origin = _origin(incumbent)
     space = challenger.pack.facts.space
@@ -214,7 +216,7 @@ def compare(
     }
     if not targets:
         raise PromotionError("no target is defined on the days of validation B: set split.*")
-    return Compared(days[0], days[-1], len(days), len(streams), targets)
+    return ModelComparison(days[0], days[-1], len(days), len(streams), targets)
 
 
 def _origin(folder: Path) -> dict[str, Any]:
@@ -283,7 +285,7 @@ def _log(
     after: str,
     source: Path,
     reason: str,
-    compared: Compared | None = None,
+    compared: ModelComparison | None = None,
 ) -> None:
     entry = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

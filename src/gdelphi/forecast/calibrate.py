@@ -32,7 +32,7 @@ ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibrationResult:
     """What `gdelphi calibrate` did."""
 
     folder: Path
@@ -49,7 +49,7 @@ class Calibrated:
 
 def calibrate(
     predictor: Predictor, on_step: OnStep = silent, *, namer: Path | None = None
-) -> Calibrated:
+) -> CalibrationResult:
     """Fit what is published, and who does what to whom, on validation B, and choose there whether
     atoms of futures are moved and what they are named by. Without a given namer one that lies
     among the models is tried. All of it is kept in the model's folder."""
@@ -66,7 +66,7 @@ def calibrate(
     predictor.moves_atoms = futures.atoms == "moved"
     names = choose_names(predictor, on_step, namer=namer)
     write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
-    return Calibrated(predictor.folder, days[0], days[-1], tuple(choices), futures, names)
+    return CalibrationResult(predictor.folder, days[0], days[-1], tuple(choices), futures, names)
 
 
 def choose_futures(

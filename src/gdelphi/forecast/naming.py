@@ -117,7 +117,7 @@ class ObservedPhrases:
 
 
 @dataclass(frozen=True)
-class NameScore:
+class NamingScore:
     """How good one naming was: ROUGE-1, 2 and L of its phrases, means over streams and days."""
 
     futures: tuple[float, ...]
@@ -147,7 +147,7 @@ class NamingChoice:
     days: int
     texts: int
     """days of streams"""
-    scores: Mapping[Naming, NameScore]
+    scores: Mapping[Naming, NamingScore]
 
     def save(self, folder: Path) -> None:
         """Write names.json."""
@@ -164,7 +164,7 @@ def read_naming_choice(folder: Path) -> NamingChoice | None:
         if content.pop("format") != FORMAT or content["by"] not in NAMINGS:
             raise ValueError("it is of another gdelphi")
         scores = {
-            by: NameScore(tuple(score.pop("futures")), tuple(score.pop("brief")), **score)
+            by: NamingScore(tuple(score.pop("futures")), tuple(score.pop("brief")), **score)
             for by, score in content.pop("scores").items()
         }
         return NamingChoice(scores=scores, **content)

@@ -26,8 +26,8 @@ from gdelphi.forecast.naming import (
     NAMER_FOLDER,
     NAMINGS,
     AtomNames,
-    NameScore,
     NamingChoice,
+    NamingScore,
     forget_names,
     keep_names,
     namer_digest,
@@ -161,12 +161,12 @@ class NamingComparison:
                 )
             )
 
-    def scores(self) -> dict[Naming, NameScore]:
+    def scores(self) -> dict[Naming, NamingScore]:
         """Means over all streams and days; shares over all atoms."""
         means = {}
         for by, scores in self._scores.items():
             atoms = max(sum(score.atoms for score in scores), 1)
-            means[by] = NameScore(
+            means[by] = NamingScore(
                 futures=_mean([score.futures for score in scores]),
                 brief=_mean([score.brief for score in scores]),
                 renamed=round(sum(score.renamed for score in scores) / atoms, 6),

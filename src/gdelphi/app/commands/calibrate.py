@@ -19,7 +19,7 @@ from gdelphi.app.options import (
 )
 
 if TYPE_CHECKING:
-    from gdelphi.forecast.calibrate import Calibrated
+    from gdelphi.forecast.calibrate import CalibrationResult
     from gdelphi.forecast.naming import NamingChoice
 
 
@@ -55,7 +55,7 @@ def command(
     show_calibrated(result, json=json)
 
 
-def show_calibrated(result: "Calibrated", *, json: bool) -> None:
+def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
     """Print what is published, and why."""
     if json:
         print_json(result)

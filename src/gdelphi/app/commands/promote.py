@@ -18,7 +18,7 @@ from gdelphi.app.options import (
 )
 
 if TYPE_CHECKING:
-    from gdelphi.app.promote import Decided
+    from gdelphi.app.promote import PromotionResult
 
 
 def command(
@@ -59,7 +59,7 @@ def command(
     raise typer.Exit(1 if decided.action == "kept" else 0)
 
 
-def show_decided(decided: "Decided", *, json: bool) -> None:
+def show_decided(decided: "PromotionResult", *, json: bool) -> None:
     """Print which model is in use, and why."""
     compared = decided.compared
     if json:
