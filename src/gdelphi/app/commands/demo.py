@@ -9,6 +9,7 @@ from rich.text import Text
 
 from gdelphi.app.commands.backtest import show_backtest
 from gdelphi.app.console import Steps, err, grid, out
+from gdelphi.app.options import let_threads_sleep
 
 if TYPE_CHECKING:
     from gdelphi.app.demo import DemoResult
@@ -25,6 +26,7 @@ def command(
     Creates a world whose true probabilities are known, reads it, trains a model, takes it into use,
     forecasts, judges the forecasts beside the baselines and the oracles, and writes the report.
     """
+    let_threads_sleep()
     with TimedSteps() as steps:
         from gdelphi.app.demo import demo
 
