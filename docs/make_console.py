@@ -69,12 +69,15 @@ class Block(NamedTuple):
     folder: str
     trim: Trim
     commands: tuple[str, ...]
+    printed: tuple[str, ...]
+    """the other lines"""
 
 
 def block_of(match: re.Match[str]) -> Block:
     """What a match of BLOCK says."""
     given = match["given"] or ""
     dated = re.match(r" of (\d{4}-\d\d-\d\d): \S", given)
+    lines = match["body"].splitlines()
     options = [] if dated else given.removeprefix(":").split(";")
     known = dict(option.split(maxsplit=1) for option in options if option)
     if unknown := set(known) - {"in", "first", "last"}:
@@ -84,9 +87,8 @@ def block_of(match: re.Match[str]) -> Block:
         made=match["comment"] is not None and not dated,
         folder=known.get("in", ".").strip(),
         trim=Trim(*(int(known[name]) if name in known else None for name in ("first", "last"))),
-        commands=tuple(
-            line.removeprefix("$ ") for line in match["body"].splitlines() if line.startswith("$ ")
-        ),
+        commands=tuple(line.removeprefix("$ ") for line in lines if line.startswith("$ ")),
+        printed=tuple(line for line in lines if not line.startswith("$ ")),
     )
 
 

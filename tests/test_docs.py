@@ -185,7 +185,7 @@ def test_scripts_that_are_named_exist(page: Path) -> None:
 @EACH_PAGE
 def test_every_console_block_is_made_by_the_script_or_dated(page: Path) -> None:
     for block in CONSOLE["blocks"](page.read_text(encoding="utf-8")):
-        assert block.commands, "a console block shows a command and what it prints"
+        assert block.commands and block.printed, "a command and what it prints"
         assert block.made or block.kept_since, f"neither made nor dated: {block.commands}"
 
 
