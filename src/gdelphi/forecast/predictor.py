@@ -125,7 +125,10 @@ class Predictor:
     # What forecasts are made from.
 
     def history(self, level: Level, since: date | None = None) -> Profiles:
-        """The days of a level since a day, or all of them."""
+        """The days of a level since a day, or all of them. Those of the roots are in the pack,
+        those of finer levels are read from the store."""
+        if level == "root":
+            return self.pack.profiles
         since = max(since or self.pack.first_day, self.pack.first_day)
         history = self._histories.get(level)
         if history is None or history.days[0] > since:
