@@ -20,6 +20,7 @@ from gdelphi.app.options import (
 
 if TYPE_CHECKING:
     from gdelphi.forecast.calibrate import CalibrationResult
+    from gdelphi.forecast.future_choice import FutureChoice
     from gdelphi.forecast.naming import NamingChoice
 
 
@@ -39,7 +40,8 @@ def command(
     """Fit what a model publishes, on validation B.
 
     Combines the model's readings with all baselines, and publishes for each target the combination
-    where it is better than the stack of the baselines, else the stack. Where there is a namer
+    where it is better than the stack of the baselines, else the stack. Atoms of futures are moved
+    or left where they were drawn, whichever has the better energy score. Where there is a namer
     (`gdelphi text train --kind namer`), futures are named in the way whose words came true most.
     Kept beside the model. `gdelphi forecast` does it by itself when it has not been done.
     """
@@ -67,8 +69,17 @@ def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
         scores = [_score(choice.combined), _score(choice.stack), f"{choice.cells:,}"]
         choices.add_row(level, target, *scores, choice.published)
     out.print(choices)
+    _show_futures(result.futures)
     if result.names:
         _show_names(result.names)
+
+
+def _show_futures(choice: "FutureChoice") -> None:
+    out.print(f"\nenergy score of futures, on {choice.days} of these days (less is better)")
+    scores = table("atoms", ">energy score", "")
+    for atoms, score in (("moved", choice.moved), ("drawn", choice.drawn)):
+        scores.add_row(atoms, _score(score), "used" if atoms == choice.atoms else "")
+    out.print(scores)
 
 
 def _show_names(names: "NamingChoice") -> None:
