@@ -8,12 +8,17 @@ import pytest
 
 from gdelphi.common.settings import ENV_PREFIX
 
+# Threads of torch that wait spinning take the cores from the other workers; read when it is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 LONG = (
     "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
     "forecast/test_forecast.py", "app/test_pipeline.py", "app/test_train_command.py",
     "model/test_train.py", "app/test_promote.py", "store/test_load.py",
     "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",
     "measures/test_embed.py", "common/test_workers.py", "world/test_archive.py",
+    "measures/test_cloud_update.py", "store/test_http_ingest.py", "app/test_cli.py",
+    "gdelt/test_fetch.py", "world/test_oracle.py", "store/test_connection.py",
 )  # fmt: skip
 """files that take longest: begun first, they leave no worker alone at the end"""
 

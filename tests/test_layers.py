@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,13 @@ def layers() -> list[str]:
     return [line.split()[0] for line in block[1].strip().splitlines()]
 
 
-def sources() -> Iterator[tuple[str, str]]:
+@cache
+def sources() -> tuple[tuple[str, str], ...]:
     """(dotted name below gdelphi, source) of every module; `flows` stands beside the package."""
+    return tuple(read_sources())
+
+
+def read_sources() -> Iterator[tuple[str, str]]:
     package = ROOT / "src" / "gdelphi"
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).with_suffix("").parts
@@ -36,14 +42,17 @@ def sources() -> Iterator[tuple[str, str]]:
         yield f"flows.{path.stem}", path.read_text()
 
 
-def imported(source: str) -> Iterator[str]:
+@cache
+def imported(source: str) -> tuple[str, ...]:
     """Dotted names that a source imports, in functions too."""
+    names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(names)
 
 
 def problems(order: list[str], modules: Mapping[str, str]) -> list[str]:
