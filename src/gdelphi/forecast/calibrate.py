@@ -17,7 +17,7 @@ from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import LEVELS, Level, Measure
 from gdelphi.forecast.archive import ARGUMENTS_FILE, FUTURES_FILE
 from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
-from gdelphi.forecast.future_choice import AtomPlacement, FutureChoice, left_where_drawn
+from gdelphi.forecast.future_choice import AtomPlacement, FutureChoice
 from gdelphi.forecast.naming import NamingChoice
 from gdelphi.forecast.naming_choice import choose_names, spread_days
 from gdelphi.forecast.prediction import StreamFutures
@@ -84,8 +84,7 @@ def choose_futures(
             outcome = predictor.pack.atoms(end + 1, place)
             if len(outcome.weights):
                 moved = forecasts.futures(place, moved=True)
-                rows = forecasts.sampled.futures.rows[place]
-                drawn = left_where_drawn(moved, rows, predictor.pack)
+                drawn = forecasts.drawn(place, moved)
                 scores.append((_energy(moved, outcome), _energy(drawn, outcome)))
     values = np.array(scores).reshape(-1, 2)
     values = values[~np.isnan(values).any(axis=1)]

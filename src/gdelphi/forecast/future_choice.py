@@ -45,7 +45,7 @@ def read_future_choice(folder: Path) -> FutureChoice | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise ForecastError(
-            f"{path} cannot be read ({error}): make it again with `gdelphi calibrate`"
+            f"{path} cannot be read ({error}): delete it, and run `gdelphi calibrate`"
         ) from None
 
 

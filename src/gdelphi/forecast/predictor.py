@@ -342,6 +342,10 @@ class OriginForecasts:
         history = self.histories["root"]
         return stream_futures(self.predictor, self.sampled, place, history, wanted, moved=moved)
 
+    def drawn(self, place: int, moved: StreamFutures) -> StreamFutures:
+        """Futures of the stream at a place, given with moved atoms, where they were drawn."""
+        return left_where_drawn(moved, self.sampled.futures.rows[place], self.predictor.pack)
+
     def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
         """What is published about the stream at a place: levels coherent, shares those of the days
         that its futures were drawn from, with the futures' weights."""

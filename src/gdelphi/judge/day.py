@@ -125,14 +125,17 @@ class BacktestDay:
         }
         at_origin = OriginForecasts(self.predictor, origin, publishers)
         places = range(len(self.predictor.streams))
-        futures = [at_origin.futures(place) for place in places]
+        futures = moved = [at_origin.futures(place, moved=True) for place in places]
+        if not self.predictor.moves_atoms:
+            futures = [at_origin.drawn(place, moved[place]) for place in places]
         published = [at_origin.published(place, futures[place])[level] for place in places]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}
-        moved = None
-        if not self.predictor.moves_atoms:
-            moved = [at_origin.futures(place, moved=True) for place in places]
-        return OriginAnswers({name: answers[name] for name in self.names}, futures, moved)
+        return OriginAnswers(
+            {name: answers[name] for name in self.names},
+            futures,
+            None if self.predictor.moves_atoms else moved,
+        )
 
     def day(self, day: date) -> dict[str, pa.Table]:
         """The tables of a target day, one day ahead."""
