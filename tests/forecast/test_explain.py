@@ -18,9 +18,9 @@ from gdelphi.forecast.origin import ForecastOrigin
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.publisher import Publisher
-from gdelphi.forecast.stack import INTERCEPT, expit
 from gdelphi.measures.phrases import lineage
 from gdelphi.measures.targets import outcomes
+from gdelphi.stack.linear import INTERCEPT, expit
 from gdelphi.store.connection import Store
 from helpers.forecast_world import FUTURES, one_thread, predictor, settings
 from helpers.measured_world import day_at

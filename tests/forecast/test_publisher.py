@@ -23,14 +23,14 @@ from gdelphi.forecast.publisher import (
     fit_publisher,
     make_coherent,
 )
-from gdelphi.forecast.stack import (
+from gdelphi.measures.phrases import lineage
+from gdelphi.measures.profiles import Profiles, standard_events
+from gdelphi.scores.probabilities import brier
+from gdelphi.stack.linear import (
     Stack,
     default_stack,
     expit,
 )
-from gdelphi.measures.phrases import lineage
-from gdelphi.measures.profiles import Profiles, standard_events
-from gdelphi.scores.probabilities import brier
 from helpers.profiles import day_number
 from helpers.stack_cases import DAYS, GivenForecaster, changing_world
 

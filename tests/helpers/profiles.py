@@ -6,9 +6,8 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from gdelphi.measures.profiles import (
-    Profiles,
-)
+from gdelphi.measures.count_panel import QUAD_CLASSES, CountPanel
+from gdelphi.measures.profiles import Profiles, standard_events
 
 START = date(2014, 1, 6)  # a Monday
 
@@ -45,3 +44,15 @@ def random_profiles(
     counts[:, ~present] = 0
     made = profiles_of(counts * generator.uniform(0.5, 2.0, size=counts.shape), present.tolist())
     return replace(made, counts=counts, volume=counts.sum(axis=2))
+
+
+def panel_of(roots: Profiles) -> CountPanel:
+    """A count panel over root profiles with nothing else in it."""
+    size, days, codes = roots.counts.shape
+    return CountPanel(
+        roots,
+        fine=np.zeros((size, days, len(standard_events("full"))), np.uint16),
+        pairs=np.zeros((days, size, size, QUAD_CLASSES), np.uint16),
+        acted=np.zeros((size, days, codes), np.uint16),
+        world=roots.counts.sum(axis=0),
+    )

@@ -11,10 +11,8 @@ from gdelphi.common.types import (
     History,
     make_forecast,
 )
-from gdelphi.forecast.stack import (
-    expit,
-)
 from gdelphi.measures.profiles import Profiles
+from gdelphi.stack.linear import expit
 from helpers.profiles import START, profiles_of
 
 DAYS = 160

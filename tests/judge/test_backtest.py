@@ -17,7 +17,6 @@ from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
 from gdelphi.common.types import LEVELS, TARGETS, Level
 from gdelphi.common.workers import FEWEST_PORTIONS
-from gdelphi.forecast.baselines import Ewma
 from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.predictor import Predictor
@@ -35,6 +34,7 @@ from gdelphi.judge.day import (
 )
 from gdelphi.judge.files import KINDS, BacktestFolder
 from gdelphi.measures.targets import outcomes
+from gdelphi.stack.baselines import Ewma
 from gdelphi.store.ingest import IngestRequest as IngestRequest
 from helpers.backtests import (
     LAST,

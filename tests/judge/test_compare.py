@@ -12,13 +12,6 @@ from gdelphi.common.types import (
     Forecast,
     History,
 )
-from gdelphi.forecast.baselines import (
-    Climatology,
-    Ewma,
-    Persistence,
-    all_baselines,
-)
-from gdelphi.forecast.stack import Stack, default_stack
 from gdelphi.judge.compare import (
     active_cells,
     compare,
@@ -27,6 +20,13 @@ from gdelphi.judge.compare import (
     training_rates,
 )
 from gdelphi.measures.targets import outcomes
+from gdelphi.stack.baselines import (
+    Climatology,
+    Ewma,
+    Persistence,
+    all_baselines,
+)
+from gdelphi.stack.linear import Stack, default_stack
 from helpers.profiles import day_number, profiles_of, random_profiles
 
 DAYS = [day_number(number) for number in range(90, 120)]

@@ -11,10 +11,10 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.publisher import fit_publisher
-from gdelphi.forecast.stack import default_stack
 from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.files import KINDS, BacktestFolder
 from gdelphi.judge.refit import RefitSchedule
+from gdelphi.stack.linear import default_stack
 from helpers.backtests import (
     LAST,
     OPTIONS,

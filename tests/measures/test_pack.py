@@ -51,6 +51,7 @@ from helpers.measured_world import (
     small_store,
     tree_of,
 )
+from helpers.profiles import panel_of, profiles_of
 
 Small = tuple[Settings, Space]
 
@@ -203,7 +204,7 @@ def test_flags_of_a_day_are_kept(tmp_path: Path, tmp_path_factory: Any) -> None:
     for flags in ({"partial": True}, {"backfile": True}, {"known": False}):
         cloud = cloud_of({} if "known" in flags else {("KEN", "190", ""): 1.0}, **flags)
         writer.add_day([cloud], [[describe_day(cloud, world.points(), rule)]])
-    writer.close(np.zeros((1, 3, 20), np.int64), np.zeros((1, 3, 20)))
+    writer.close(panel_of(profiles_of(np.zeros((1, 3, 20)))))
     pack = Pack(tmp_path / "pack")
     assert pack.partial.tolist() == [True, False, False]
     assert pack.backfile.tolist() == [False, True, False]
@@ -425,7 +426,7 @@ def test_the_facts_name_everything_that_decides_the_content(small: Small) -> Non
     settings, space = small
     folder = pack_days(settings, space).folder
     said = json.loads((folder / "pack.json").read_text())
-    assert said.pop("format") == 2
+    assert said.pop("format") == 3
     assert said["streams"] == ["KE", "UP", "GM"]
     clouds = Clouds(measures_folder(settings))
     assert said == {

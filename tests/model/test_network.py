@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from gdelphi.forecast.baselines import RecencyBootstrap
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import PackArrays, read_pack_arrays
 from gdelphi.measures.past import past_of
@@ -28,6 +27,7 @@ from gdelphi.model.network import (
     last_days,
     none_at_all,
 )
+from gdelphi.stack.baselines import RecencyBootstrap
 from helpers.measured_world import DAYS, GONE, Measured, day_at, measured
 from helpers.sphere_cases import unit
 

@@ -42,12 +42,6 @@ from gdelphi.forecast.explanation import (
 from gdelphi.forecast.origin import ForecastOrigin, check_stream
 from gdelphi.forecast.prediction import Phrase, Prediction
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.forecast.stack import (
-    INTERCEPT,
-    WEEKDAYS,
-    Stack,
-    expit,
-)
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import (
@@ -60,6 +54,12 @@ from gdelphi.measures.profiles import standard_events
 from gdelphi.measures.space import place_of
 from gdelphi.measures.targets import occurs_of, outcomes
 from gdelphi.ot.sphere import unit
+from gdelphi.stack.linear import (
+    INTERCEPT,
+    WEEKDAYS,
+    Stack,
+    expit,
+)
 from gdelphi.store.connection import Connection, Store
 
 RECENT: Final = (30, 365)

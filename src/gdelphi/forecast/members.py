@@ -19,10 +19,10 @@ from gdelphi.common.types import (
     Level,
     make_forecast,
 )
-from gdelphi.forecast.baselines import Baseline, weighted_days
 from gdelphi.measures.past import Past, past_of
 from gdelphi.measures.profiles import standard_events
 from gdelphi.model.sampler import Sampler
+from gdelphi.stack.baselines import Baseline, weighted_days
 
 
 def _places(known: tuple[str, ...], streams: tuple[str, ...]) -> list[int]:

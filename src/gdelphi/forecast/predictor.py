@@ -45,7 +45,6 @@ from gdelphi.forecast.publisher import (
     fit_publisher,
     make_coherent,
 )
-from gdelphi.forecast.stack import StackExample, ask, default_stack
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
@@ -59,6 +58,11 @@ from gdelphi.model.sampler import (
     FURTHEST,
     Sampled,
     Sampler,
+)
+from gdelphi.stack.linear import (
+    StackExample,
+    ask,
+    default_stack,
 )
 from gdelphi.text.forecaster import TextForecaster, text_forecaster
 

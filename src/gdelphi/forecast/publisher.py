@@ -33,15 +33,15 @@ from gdelphi.common.types import (
     History,
     Level,
 )
-from gdelphi.forecast.stack import (
+from gdelphi.measures.phrases import lineage
+from gdelphi.scores.probabilities import brier
+from gdelphi.stack.linear import (
     Answers,
     Stack,
     StackExample,
     ask,
     default_stack,
 )
-from gdelphi.measures.phrases import lineage
-from gdelphi.scores.probabilities import brier
 
 RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)
 """how strongly the combination is held to the stack; None: it is the stack"""

@@ -29,7 +29,6 @@ from gdelphi.common.splits import PARTS
 from gdelphi.common.types import LEVELS, TARGETS, Level
 from gdelphi.common.workers import share
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.forecast.stack import StackExample
 from gdelphi.judge.compare import training_rates
 from gdelphi.judge.day import (
     BacktestDay,
@@ -39,6 +38,7 @@ from gdelphi.judge.day import (
 from gdelphi.judge.files import BacktestFolder
 from gdelphi.judge.refit import RefitSchedule, refit
 from gdelphi.judge.tables import summarise
+from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
 RATE_DAYS: Final = 365  # training days that tell active cells at the finer levels, the last ones

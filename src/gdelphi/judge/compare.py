@@ -25,7 +25,6 @@ from gdelphi.common.types import (
     Forecaster,
     History,
 )
-from gdelphi.forecast.stack import Combination, ask
 from gdelphi.measures.profiles import Profiles
 from gdelphi.measures.targets import days_until, outcomes
 from gdelphi.scores.probabilities import (
@@ -35,6 +34,7 @@ from gdelphi.scores.probabilities import (
     log_score,
     skill,
 )
+from gdelphi.stack.linear import Combination, ask
 
 ACTIVE = (0.05, 0.95)  # training rates of cells where a forecast has something to say
 

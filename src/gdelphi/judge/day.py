@@ -29,7 +29,6 @@ from gdelphi.common.types import (
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.forecast.publisher import PUBLISHED
-from gdelphi.forecast.stack import ask
 from gdelphi.judge.futures import FutureJudge, future_table
 from gdelphi.judge.refit import RefitSchedule
 from gdelphi.judge.simulated import ingested_panel
@@ -39,6 +38,7 @@ from gdelphi.scores.samples import (
     crps,
     pit,
 )
+from gdelphi.stack.linear import ask
 
 STACK: Final = "stack"
 FAIR_ORACLE: Final = "fair oracle"

@@ -36,7 +36,6 @@ from gdelphi.common.types import (
     IntArray,
     Measure,
 )
-from gdelphi.forecast.baselines import RecencyBootstrap
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor
@@ -61,6 +60,7 @@ from gdelphi.scores.rouge import (
     expected_rouge,
     matched_rouge,
 )
+from gdelphi.stack.baselines import RecencyBootstrap
 from gdelphi.text.forecaster import StreamTexts
 from gdelphi.text.measures import measure_of
 

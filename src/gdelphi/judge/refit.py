@@ -22,7 +22,7 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.types import Level
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.publisher import Publisher
-from gdelphi.forecast.stack import StackExample
+from gdelphi.stack.linear import StackExample
 
 Ask = Callable[[Level, Sequence[date]], Iterator[StackExample | None]]
 """the example of each day at a level, none for a day without outcomes"""

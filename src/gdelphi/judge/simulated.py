@@ -15,10 +15,10 @@ import numpy as np
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import Forecaster
-from gdelphi.forecast.baselines import Climatology, Ewma
-from gdelphi.forecast.stack import default_stack
 from gdelphi.judge.compare import JudgedForecasts, ScoreLine, compare, score_table
 from gdelphi.measures.profiles import Profiles, read_profiles
+from gdelphi.stack.baselines import Climatology, Ewma
+from gdelphi.stack.linear import default_stack
 from gdelphi.world.archive import load_world
 from gdelphi.world.config import (
     INGREDIENTS,

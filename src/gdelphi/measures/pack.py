@@ -31,14 +31,19 @@ from gdelphi.common.types import (
     VectorArray,
 )
 from gdelphi.measures.clouds import Cloud, SetStatistics
+from gdelphi.measures.count_panel import QUAD_CLASSES, CountPanel
 from gdelphi.measures.descriptors import AtomPhrases, Descriptor
 from gdelphi.measures.profiles import Profiles, standard_events
 from gdelphi.measures.space import BLOCKS, Points, Space
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 STATES: Final = ("missing", "empty", "small", "full")
 STATISTICS: Final = 10
 """numbers of SetStatistics, its quad shares one by one"""
+COUNTS: Final[dict[str, npt.DTypeLike]] = {
+    "fine": np.uint16, "pairs": np.uint16, "acted": np.uint16, "world": np.int64
+}  # fmt: skip
+"""arrays of the count panel, each a file"""
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,11 @@ class PackWriter:
         for file in self._files.values():
             file.close()
 
-    def close(self, counts: IntArray, weights: FloatArray) -> None:
-        """Finish with the days' profiles over the roots, each [stream, day, code]."""
+    def close(self, panel: CountPanel) -> None:
+        """Finish with the counts of the days."""
         self.abandon()
+        for name in COUNTS:
+            (self._folder / f"{name}.bin").write_bytes(getattr(panel, name).tobytes())
         np.savez(
             self._folder / "panel.npz",
             cloud_starts=np.cumsum([0, *self._cloud_sizes]),
@@ -124,8 +131,8 @@ class PackWriter:
             states=np.array(self._states, np.int8),
             statistics=np.array(self._statistics, np.float64),
             flags=np.array(self._flags, np.bool_),
-            counts=counts,
-            weights=weights,
+            counts=panel.roots.counts,
+            weights=panel.roots.weights,
         )
         keys = {name: list(places) for name, places in self._places.items()}
         (self._folder / "keys.json").write_text(json.dumps(keys), encoding="utf-8")
@@ -182,6 +189,7 @@ class Pack:
             self._map("atom_weights", np.float32).reshape(atoms),
             self._map("atom_slots", np.int32).reshape(atoms, blocks),
         )
+        self._counts = {name: self._map(name, kind) for name, kind in COUNTS.items()}
 
     def _map(self, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
         path = self.folder / f"{name}.bin"
@@ -245,6 +253,19 @@ class Pack:
         codes = standard_events("root")
         return Profiles(
             self.facts.streams, days, codes, self.counts, self.weights, volume, self.present
+        )
+
+    @cached_property
+    def count_panel(self) -> CountPanel:
+        """Counts by fine code and by actors beside the root profiles."""
+        days, streams = self.shape
+        roots = len(standard_events("root"))
+        return CountPanel(
+            self.profiles,
+            fine=self._counts["fine"].reshape(streams, days, -1),
+            pairs=self._counts["pairs"].reshape(days, streams, streams, QUAD_CLASSES),
+            acted=self._counts["acted"].reshape(streams, days, roots),
+            world=self._counts["world"].reshape(days, roots),
         )
 
     @property

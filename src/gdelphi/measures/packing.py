@@ -30,6 +30,7 @@ from gdelphi.measures.clouds import (
     Clouds,
     measures_folder,
 )
+from gdelphi.measures.count_panel import read_count_panel
 from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
@@ -40,6 +41,7 @@ from gdelphi.measures.descriptors import (
 )
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.pack import (
+    FORMAT,
     Pack,
     PackFacts,
     PackWriter,
@@ -147,7 +149,7 @@ def pack_days(
             "`gdelphi embed`"
         )
     root = measures_folder(settings) / "packs"
-    folder = root / text_digest(repr((facts, seed)))
+    folder = root / text_digest(repr((FORMAT, facts, seed)))
     made = not (folder / "pack.json").exists()
     if made:
         with atomic_write(folder) as part:
@@ -223,8 +225,8 @@ def _write(
             points += sum(map(len, clouds))
             if on_day:
                 on_day(number, len(days), points)
-        profiles = read_profiles(settings, "root", facts.streams, since=days[0], until=days[-1])
-        writer.close(profiles.counts, profiles.weights)
+        roots = read_profiles(settings, "root", facts.streams, since=days[0], until=days[-1])
+        writer.close(read_count_panel(settings, roots))
     except BaseException:
         writer.abandon()
         raise

@@ -11,20 +11,20 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.common.types import (
     TARGETS,
 )
-from gdelphi.forecast.baselines import (
+from gdelphi.judge.compare import compare, leaks
+from gdelphi.scores.probabilities import brier
+from gdelphi.stack.baselines import (
     Climatology,
     Ewma,
     RecencyBootstrap,
 )
-from gdelphi.forecast.stack import (
+from gdelphi.stack.linear import (
     INTERCEPT,
     Stack,
     default_stack,
     expit,
     logit,
 )
-from gdelphi.judge.compare import compare, leaks
-from gdelphi.scores.probabilities import brier
 from helpers.profiles import START, day_number, profiles_of, random_profiles
 from helpers.stack_cases import DAYS, GivenForecaster, changing_world
 

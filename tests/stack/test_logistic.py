@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from gdelphi.common.types import FloatArray
-from gdelphi.forecast.logistic import LinearModel, regress_around
-from gdelphi.forecast.stack import expit
+from gdelphi.stack.linear import expit
+from gdelphi.stack.logistic import LinearModel, regress_around
 
 FEATURES = 4
 

@@ -30,10 +30,10 @@ from gdelphi.common.types import (
     History,
     make_forecast,
 )
-from gdelphi.forecast.baselines import RecencyBootstrap, all_baselines
-from gdelphi.forecast.logistic import LinearModel, regress_around
 from gdelphi.measures.past import past_of
 from gdelphi.measures.targets import outcomes
+from gdelphi.stack.baselines import RecencyBootstrap, all_baselines
+from gdelphi.stack.logistic import LinearModel, regress_around
 
 LOGIT_LIMIT = 1e-6  # members' probabilities are held this far from 0 and 1
 VOLUME_DAYS = 30  # present days that a stream's usual volume is taken from

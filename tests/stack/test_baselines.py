@@ -13,7 +13,15 @@ from gdelphi.common.types import (
     FloatArray,
     Forecast,
 )
-from gdelphi.forecast.baselines import (
+from gdelphi.judge.compare import leaks
+from gdelphi.measures.past import past_of
+from gdelphi.measures.profiles import Profiles
+from gdelphi.measures.targets import (
+    headline_of,
+    outcomes,
+    surge_threshold,
+)
+from gdelphi.stack.baselines import (
     Analogues,
     Baseline,
     Climatology,
@@ -22,14 +30,6 @@ from gdelphi.forecast.baselines import (
     RecencyBootstrap,
     WeekdayClimatology,
     all_baselines,
-)
-from gdelphi.judge.compare import leaks
-from gdelphi.measures.past import past_of
-from gdelphi.measures.profiles import Profiles
-from gdelphi.measures.targets import (
-    headline_of,
-    outcomes,
-    surge_threshold,
 )
 from helpers.profiles import START, day_number, profiles_of, random_profiles
 
