@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from countryinfo import CountryInfo
 
 from gdelphi.common.errors import ConfigError
+from gdelphi.gdelt.borders import bordering, country_facts
 from gdelphi.gdelt.cameo import (
     Country,
     countries,
@@ -62,17 +62,12 @@ class Map:
         ]
 
 
-@cache
-def _info(iso3: str) -> CountryInfo:
-    return CountryInfo(iso3)
-
-
 def _place(fips: str) -> Place | None:
     country = country_by_fips(fips)
     if country is None or country.iso3 is None or country.cameo is None:
         return None
     try:
-        info = _info(country.iso3)
+        info = country_facts(country.iso3)
         latitude, longitude = (float(value) for value in info.capital_latlng())
         capital, provinces = info.capital(), tuple(info.provinces() or ())[:12]
     except (KeyError, TypeError, ValueError):
@@ -99,7 +94,7 @@ def make_map(streams: int, seed: int) -> Map:
     neighbours = []
     for index, place in enumerate(places):
         assert place.country.iso3  # noqa: S101
-        borders = [by_iso[iso] for iso in _info(place.country.iso3).borders() if iso in by_iso]
+        borders = [by_iso[iso] for iso in bordering(place.country.iso3) if iso in by_iso]
         neighbours.append(tuple(sorted(borders)) or (_nearest(places, index),))
     circle = np.random.default_rng([seed, 1]).permutation(streams)
     pairs = {
