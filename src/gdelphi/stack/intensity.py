@@ -87,7 +87,7 @@ class Coefficients:
     """Of named columns and of fine codes, for each root."""
 
     names: tuple[str, ...]
-    """of columns; only those that some root uses"""
+    """of columns: the constant, and those that some root uses"""
     theta: VectorArray
     """[column, root]"""
     codes: tuple[CodeLag, ...]
@@ -414,33 +414,40 @@ class _Stand:
 
     @property
     def coefficients(self) -> Coefficients:
-        """Of the columns and codes that some root uses."""
+        """Of the constant, and of the columns and codes that some root uses."""
         theta = self.theta.numpy()
         dense, coded = theta[: len(self.names)], theta[len(self.names) :]
-        used, used_codes = dense.any(axis=1), coded.any(axis=1)
+        constant = np.array([name == CONSTANT for name in self.names])
+        used = np.flatnonzero(dense.any(axis=1) | constant)
+        used_codes = np.flatnonzero(coded.any(axis=1))
         return Coefficients(
-            tuple(compress(self.names, used)),
+            tuple(self.names[number] for number in used),
             dense[used],
-            tuple(compress(self.codes, used_codes)),
+            tuple(self.codes[number] for number in used_codes),
             coded[used_codes],
         )
 
 
 def _beginning(past: _Past, days: IntArray) -> _Stand:
-    """Before the first fit: dense columns alone."""
+    """Before the first fit: dense columns alone, those that are not the same in all cells."""
     roots = past.panel.roots
-    names = past.columns.names
+    dense = _as_rows(past.columns.at(days))
+    varies = (dense != dense[0]).any(0)
+    varies[past.columns.names.index(CONSTANT)] = True
+    names = tuple(compress(past.columns.names, varies.tolist()))
     counts = _as_rows(roots.counts.swapaxes(0, 1)[days])
     scale = _as_rows(past.usual_rows(days))
     place = {name: number for number, name in enumerate(names)}
     theta = torch.zeros(len(names), len(roots.codes))
     theta[place[CONSTANT]] = FIRST_CONSTANT
     for number, root in enumerate(roots.codes):
-        theta[place[f"level {root} half-life 30"], number] = FIRST_LEVEL
+        level = f"level {root} half-life 30"
+        if level in place:
+            theta[place[level], number] = FIRST_LEVEL
     return _Stand(
         names=names,
         codes=(),
-        dense=_as_rows(past.columns.at(days)),
+        dense=dense[:, varies],
         presence=torch.zeros(len(counts), 0),
         allowed=torch.zeros(0, len(roots.codes), dtype=torch.bool),
         theta=theta,
@@ -527,7 +534,8 @@ def _lagged_presence(panel: CountPanel, codes: IntArray, lag: int, days: IntArra
     at = days - lag
     there = panel.fine[:, np.maximum(at, 0)][..., codes] > 0
     there[:, at < 0] = False
-    return there.swapaxes(0, 1).reshape(-1, len(codes)).astype(np.float32)
+    cells = there.shape[0] * there.shape[1]
+    return there.swapaxes(0, 1).reshape(cells, len(codes)).astype(np.float32)
 
 
 def _add_levels(stand: _Stand, levels: Columns, days: IntArray) -> _Stand:

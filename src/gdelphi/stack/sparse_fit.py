@@ -60,10 +60,11 @@ class Rows:
         return self.scale * multiples.clamp_min(LEAST_MULTIPLE)
 
     def loss(self, multiples: Tensor) -> Tensor:
-        """Of each root, [root]."""
+        """Of each root, [root]; added up in double precision, since steps are judged by small
+        differences of it."""
         mu = self.means(multiples)
         cells = (self.counts + self.shapes) * torch.log1p(mu / self.shapes)
-        return (cells - self.counts * torch.log(mu)).sum(0)
+        return (cells - self.counts * torch.log(mu)).sum(0, dtype=torch.float64)
 
     def slope(self, multiples: Tensor) -> Tensor:
         """Of each cell."""
