@@ -85,7 +85,7 @@ def test_days_to_come_change_nothing(
     for values in (counts[:, at:], fine[:, at:], pairs[at:], acted[:, at:], world[at:]):
         values[:] = generator.integers(0, 50, values.shape)
     other = CountPanel(replace(roots, counts=counts), fine, pairs, acted, world)
-    before = LATER <= at
+    before = at >= LATER
     changed = fitted.expected_rows(other, LATER[before])
     np.testing.assert_array_equal(changed, expected[before])
     assert (fitted.expected_rows(other, np.array([399])) != expected[LATER == 399]).any()
@@ -136,7 +136,7 @@ def test_other_streams_are_refused(fitted: Intensity) -> None:
 
 
 def test_too_few_days_are_refused(panel: CountPanel) -> None:
-    with pytest.raises(ForecastError, match="needs 60 days .* ingest more days"):
+    with pytest.raises(ForecastError, match=r"needs 60 days .* ingest more days"):
         fit_intensity(panel, np.arange(30, 80))
     with pytest.raises(ForecastError, match="numbered 0 to 399"):
         fit_intensity(panel, np.arange(300, 401))
