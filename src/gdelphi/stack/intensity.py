@@ -171,7 +171,7 @@ class Intensity:
         if len(days) and not 1 <= days.min() <= days.max() <= len(roots.days):
             raise ForecastError(
                 f"days {days.min()} to {days.max()} are asked for, which must lie between 1 and "
-                f"{len(roots.days)}: a day needs one before it, and all days but the last one"
+                f"{len(roots.days)}: days with one before them, and the day after the last"
             )
 
     # --- on disk ----------------------------------------------------------------------------------
