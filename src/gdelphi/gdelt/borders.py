@@ -13,8 +13,7 @@ from gdelphi.gdelt.cameo import country_by_fips
 
 @cache
 def country_facts(iso3: str) -> Any:
-    """What countryinfo has on a country: capital, provinces, borders. Its methods raise KeyError
-    where it does not know the country."""
+    """What countryinfo has on a country: capital, provinces, borders."""
     return CountryInfo(iso3)
 
 
@@ -22,7 +21,7 @@ def bordering(iso3: str) -> tuple[str, ...]:
     """The countries (ISO 3166 alpha-3) that a country borders on; none where nothing is known."""
     try:
         return tuple(country_facts(iso3).borders())
-    except KeyError:
+    except LookupError:  # countryinfo does not know it
         return ()
 
 

@@ -88,7 +88,7 @@ def norms_of(panel: CountPanel, fit_days: IntArray) -> Norms:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ColumnBlock:
     """Columns of one kind with the same lag."""
 
     names: tuple[str, ...]
@@ -98,7 +98,7 @@ class Block:
     chosen: tuple[int, ...] | None = None
     """which series the columns are; None for all"""
 
-    def select(self, wanted: frozenset[str]) -> "Block":
+    def select(self, wanted: frozenset[str]) -> "ColumnBlock":
         """Those of its columns whose name is wanted."""
         chosen = self.chosen or range(len(self.names))
         kept = [(name, at) for name, at in zip(self.names, chosen, strict=True) if name in wanted]
@@ -116,7 +116,7 @@ class Block:
 class Columns:
     """Columns that can be built for any days of a panel, and for the one after its last."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ColumnBlock, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -172,15 +172,15 @@ def code_presence(panel: CountPanel, codes: Sequence[CodeLag], days: IntArray) -
     return found
 
 
-def _constant(panel: CountPanel) -> Block:
+def _constant(panel: CountPanel) -> ColumnBlock:
     """The same on every day, the one after the last included."""
     streams, days, _ = panel.roots.counts.shape
-    return Block((CONSTANT,), np.ones((days + 1, streams, 1), np.float32), 0)
+    return ColumnBlock((CONSTANT,), np.ones((days + 1, streams, 1), np.float32), 0)
 
 
-def _lagged(name: str, of: Sequence[str], values: VectorArray, lags: int) -> Iterator[Block]:
+def _lagged(name: str, of: Sequence[str], values: VectorArray, lags: int) -> Iterator[ColumnBlock]:
     for lag in range(1, lags + 1):
-        yield Block(tuple(f"{name} {each} lag {lag}" for each in of), values, lag)
+        yield ColumnBlock(tuple(f"{name} {each} lag {lag}" for each in of), values, lag)
 
 
 def _averaged(
@@ -189,13 +189,13 @@ def _averaged(
     values: VectorArray,
     present: BoolArray,
     half_lives: Sequence[float],
-) -> Iterator[Block]:
+) -> Iterator[ColumnBlock]:
     for half_life in half_lives:
         names = tuple(f"{name} {each} half-life {half_life:g}" for each in of)
-        yield Block(names, exponential_mean(values, present, half_life), 1)
+        yield ColumnBlock(names, exponential_mean(values, present, half_life), 1)
 
 
-def _own(panel: CountPanel, usual: Usual) -> Iterator[Block]:
+def _own(panel: CountPanel, usual: Usual) -> Iterator[ColumnBlock]:
     """The stream's own rows: on days before, and their levels by root and by quad class."""
     roots, present = panel.roots.codes, panel.roots.present
     capped = np.minimum(usual.multiples, np.float32(MOST))
@@ -212,7 +212,7 @@ def _own(panel: CountPanel, usual: Usual) -> Iterator[Block]:
     yield from _averaged("level", (*QUAD_NAMES, "all"), grouped, present, HALF_LIVES)
 
 
-def _others(panel: CountPanel, usual: Usual, norms: Norms) -> Iterator[Block]:
+def _others(panel: CountPanel, usual: Usual, norms: Norms) -> Iterator[ColumnBlock]:
     """Rows of other streams over what is usual there, weighted by affinity; 1 without others."""
     rows = (usual.multiples * usual.rows).astype(np.float64)
     normal = usual.rows.astype(np.float64)
@@ -223,7 +223,7 @@ def _others(panel: CountPanel, usual: Usual, norms: Norms) -> Iterator[Block]:
         yield from _lagged(name, panel.roots.codes, ratio, OTHER_LAGS)
 
 
-def _acted(panel: CountPanel, norms: Norms) -> Iterator[Block]:
+def _acted(panel: CountPanel, norms: Norms) -> Iterator[ColumnBlock]:
     """Rows anywhere with an actor of the country, over what is usual for it."""
     roots, present = panel.roots.codes, panel.roots.present
     rows = by_day(panel.acted) / _world_size(panel, norms)[:, None, None]
@@ -236,7 +236,7 @@ def _acted(panel: CountPanel, norms: Norms) -> Iterator[Block]:
     yield from _averaged("acted", roots, ratio, present, ACTED_HALF_LIVES)
 
 
-def _between(panel: CountPanel, norms: Norms) -> Iterator[Block]:
+def _between(panel: CountPanel, norms: Norms) -> Iterator[ColumnBlock]:
     """Rows between the country and others, over what is usual for it."""
     present = panel.roots.present
     size = _world_size(panel, norms)[:, None]

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from gdelphi.common.types import FloatArray, IntArray
+from gdelphi.common.types import BoolArray, FloatArray, IntArray, VectorArray
 from gdelphi.measures.profiles import Profiles
 from gdelphi.measures.targets import HEADLINES, shares_of
 
@@ -91,8 +91,8 @@ def target_chances(
 class _Sums:
     """What the weights of so many rows add up to."""
 
-    drawn: FloatArray
-    """[root, rows, draw], for 0 to `MOST_ROWS` rows"""
+    drawn: VectorArray
+    """[root, rows, draw], for 0 to `MOST_ROWS` rows; small, since it is looked up at random"""
     mean: FloatArray
     """[root], of one row"""
     variance: FloatArray
@@ -101,7 +101,7 @@ class _Sums:
 def _drawn_sums(row_weights: FloatArray, seed: int) -> _Sums:
     generator = np.random.default_rng(seed)
     roots, size = row_weights.shape
-    drawn = np.zeros((roots, MOST_ROWS + 1, SUMS))
+    drawn = np.zeros((roots, MOST_ROWS + 1, SUMS), np.float32)
     for root, pool in enumerate(row_weights):
         drawn[root, 1:] = np.cumsum(pool[generator.integers(0, size, (MOST_ROWS, SUMS))], axis=0)
     return _Sums(drawn, row_weights.mean(axis=1), row_weights.var(axis=1))
@@ -117,9 +117,10 @@ def _draw(
     """Weights of drawn days, [sample, stream, root]."""
     shape = (samples, *expected.shape)
     rows = generator.poisson(expected / shapes * generator.standard_gamma(shapes, shape))
-    place = generator.integers(0, SUMS, shape)
     root = np.arange(expected.shape[1])
-    weights: FloatArray = sums.drawn[root, np.minimum(rows, MOST_ROWS), place]
+    of_number = (root * (MOST_ROWS + 1) + np.minimum(rows, MOST_ROWS)) * SUMS
+    place = of_number + generator.integers(0, SUMS, shape, dtype=np.uint16)
+    weights = sums.drawn.ravel().take(place).astype(np.float64)
     many = rows > MOST_ROWS
     number = rows[many]
     root = np.broadcast_to(root, shape)[many]
@@ -128,12 +129,13 @@ def _draw(
     return weights
 
 
-def _headlines(weights: FloatArray) -> FloatArray:
+def _headlines(weights: FloatArray) -> BoolArray:
     """As `headline_of` says, in a third of its time."""
     ranked = weights - TIE * np.arange(weights.shape[-1])
     size = min(HEADLINES, weights.shape[-1])
     last = np.partition(ranked, -size, axis=-1)[..., -size, None]
-    return (ranked >= last) & (weights > 0)
+    among: BoolArray = (ranked >= last) & (weights > 0)
+    return among
 
 
 def _rate(hits: IntArray, samples: int) -> FloatArray:

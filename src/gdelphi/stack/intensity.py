@@ -39,8 +39,8 @@ from gdelphi.measures.count_panel import CountPanel
 from gdelphi.stack.columns import (
     CONSTANT,
     LAGS,
-    Block,
     CodeLag,
+    ColumnBlock,
     Columns,
     Norms,
     code_presence,
@@ -49,7 +49,7 @@ from gdelphi.stack.columns import (
     norms_of,
 )
 from gdelphi.stack.levels import standing_levels
-from gdelphi.stack.sparse_fit import LEAST_MULTIPLE, Rows, fit_nb, fit_shapes, penalties
+from gdelphi.stack.sparse_fit import LEAST_MULTIPLE, Cells, fit_nb, fit_shapes, penalties
 from gdelphi.stack.usual import Usual, by_day, usual_of, weekdays
 
 FORMAT: Final = 1  # of the file
@@ -87,7 +87,7 @@ class Coefficients:
     """Of named columns and of fine codes, for each root."""
 
     names: tuple[str, ...]
-    """of columns; only those that some root uses"""
+    """of columns: the constant, and those that some root uses"""
     theta: VectorArray
     """[column, root]"""
     codes: tuple[CodeLag, ...]
@@ -171,7 +171,7 @@ class Intensity:
         if len(days) and not 1 <= days.min() <= days.max() <= len(roots.days):
             raise ForecastError(
                 f"days {days.min()} to {days.max()} are asked for, which must lie between 1 and "
-                f"{len(roots.days)}: a day needs one before it, and all days but the last one"
+                f"{len(roots.days)}: days with one before them, and the day after the last"
             )
 
     # --- on disk ----------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _multiples_of(past: _Past, fitted: Coefficients) -> tuple[VectorArray, Vecto
 
 def _levels_of(
     past: _Past, fitted: Coefficients, shapes: FloatArray, calm: FloatArray
-) -> tuple[Block, ...]:
+) -> tuple[ColumnBlock, ...]:
     """Standing levels, from what the first coefficients say that the news excite."""
     roots = past.panel.roots
     state, everything = _multiples_of(past, fitted)
@@ -393,20 +393,20 @@ class _Stand:
     """of dense columns"""
     codes: tuple[CodeLag, ...]
     dense: Tensor
-    """[row, column], rows are days and, within them, streams"""
+    """[cell, column], cells are days and, within them, streams"""
     presence: Tensor
-    """[row, code and lag]"""
+    """[cell, code and lag]"""
     allowed: Tensor
     """[code and lag, root], whether it was let in for the root"""
     theta: Tensor
     """[column, then code and lag, root]"""
-    rows: Rows
+    cells: Cells
     streams: int
 
     @property
     def stream_shapes(self) -> FloatArray:
         """[stream, root]."""
-        return self.rows.shapes[: self.streams].numpy().astype(np.float64)
+        return self.cells.shapes[: self.streams].numpy().astype(np.float64)
 
     @property
     def matrix(self) -> Tensor:
@@ -414,61 +414,68 @@ class _Stand:
 
     @property
     def coefficients(self) -> Coefficients:
-        """Of the columns and codes that some root uses."""
+        """Of the constant, and of the columns and codes that some root uses."""
         theta = self.theta.numpy()
         dense, coded = theta[: len(self.names)], theta[len(self.names) :]
-        used, used_codes = dense.any(axis=1), coded.any(axis=1)
+        constant = np.array([name == CONSTANT for name in self.names])
+        used = np.flatnonzero(dense.any(axis=1) | constant)
+        used_codes = np.flatnonzero(coded.any(axis=1))
         return Coefficients(
-            tuple(compress(self.names, used)),
+            tuple(self.names[number] for number in used),
             dense[used],
-            tuple(compress(self.codes, used_codes)),
+            tuple(self.codes[number] for number in used_codes),
             coded[used_codes],
         )
 
 
 def _beginning(past: _Past, days: IntArray) -> _Stand:
-    """Before the first fit: dense columns alone."""
+    """Before the first fit: dense columns alone, those that are not the same in all cells."""
     roots = past.panel.roots
-    names = past.columns.names
-    counts = _as_rows(roots.counts.swapaxes(0, 1)[days])
-    scale = _as_rows(past.usual_rows(days))
+    dense = _flat(past.columns.at(days))
+    varies = (dense != dense[0]).any(0)
+    varies[past.columns.names.index(CONSTANT)] = True
+    names = tuple(compress(past.columns.names, varies.tolist()))
+    counts = _flat(roots.counts.swapaxes(0, 1)[days])
+    scale = _flat(past.usual_rows(days))
     place = {name: number for number, name in enumerate(names)}
     theta = torch.zeros(len(names), len(roots.codes))
     theta[place[CONSTANT]] = FIRST_CONSTANT
     for number, root in enumerate(roots.codes):
-        theta[place[f"level {root} half-life 30"], number] = FIRST_LEVEL
+        level = f"level {root} half-life 30"
+        if level in place:
+            theta[place[level], number] = FIRST_LEVEL
     return _Stand(
         names=names,
         codes=(),
-        dense=_as_rows(past.columns.at(days)),
+        dense=dense[:, varies],
         presence=torch.zeros(len(counts), 0),
         allowed=torch.zeros(0, len(roots.codes), dtype=torch.bool),
         theta=theta,
-        rows=Rows(counts, scale, torch.full_like(counts, FIRST_SHAPE)),
+        cells=Cells(counts, scale, torch.full_like(counts, FIRST_SHAPE)),
         streams=len(roots.streams),
     )
 
 
-def _as_rows(values: npt.NDArray[Any]) -> Tensor:
-    """[day, stream, x] as a tensor [row, x]."""
+def _flat(values: npt.NDArray[Any]) -> Tensor:
+    """[day, stream, x] as a tensor [cell, x]."""
     return torch.from_numpy(values.astype(np.float32).reshape(-1, values.shape[2]))
 
 
 def _solve(stand: _Stand, steps: int) -> _Stand:
     """Coefficients fitted anew from where they are, and then shapes."""
-    matrix, rows = stand.matrix, stand.rows
+    matrix, cells = stand.matrix, stand.cells
     errors = torch.full((len(stand.theta),), DENSE_ERRORS)
     errors[stand.names.index(CONSTANT)] = 0
     errors[len(stand.names) :] = CODE_ERRORS
-    penalty = penalties(matrix, rows.information(matrix @ stand.theta), errors)
+    penalty = penalties(matrix, cells.information(matrix @ stand.theta), errors)
     penalty[len(stand.names) :][~stand.allowed] = SHUT_OUT
-    theta = fit_nb(matrix, rows, stand.theta, penalty, steps=steps)
+    theta = fit_nb(matrix, cells, stand.theta, penalty, steps=steps)
     shape = (-1, stand.streams, theta.shape[1])
     counts, means = (
-        cells.double().numpy().reshape(shape) for cells in (rows.counts, rows.means(matrix @ theta))
+        each.double().numpy().reshape(shape) for each in (cells.counts, cells.means(matrix @ theta))
     )
     shapes = np.broadcast_to(fit_shapes(counts, means), counts.shape)
-    return replace(stand, theta=theta, rows=replace(rows, shapes=_as_rows(shapes)))
+    return replace(stand, theta=theta, cells=replace(cells, shapes=_flat(shapes)))
 
 
 def _let_in(stand: _Stand, panel: CountPanel, days: IntArray) -> _Stand:
@@ -490,7 +497,7 @@ def _let_in(stand: _Stand, panel: CountPanel, days: IntArray) -> _Stand:
     return replace(
         stand,
         codes=stand.codes + new,
-        presence=torch.cat([stand.presence, _as_rows(code_presence(panel, new, days))], 1),
+        presence=torch.cat([stand.presence, _flat(code_presence(panel, new, days))], 1),
         allowed=torch.cat([stand.allowed, torch.from_numpy(asked[lags, codes] > ENTER)]),
         theta=torch.cat([stand.theta, torch.zeros(len(new), stand.theta.shape[1])]),
     )
@@ -500,34 +507,35 @@ def _standard_errors(stand: _Stand, panel: CountPanel, days: IntArray) -> FloatA
     """How far the loss falls with each fine code at each lag, in standard errors of its gradient,
     [lag, code, root]; minus infinity for codes that are too rare."""
     multiples = stand.matrix @ stand.theta
-    fall = -stand.rows.slope(multiples).numpy()
-    information = stand.rows.information(multiples).numpy()
+    fall = -stand.cells.slope(multiples).numpy()
+    information = stand.cells.information(multiples).numpy()
     seen = np.count_nonzero(panel.fine[:, : days[-1] + 1], axis=(0, 1))
     frequent = np.flatnonzero(seen >= CODE_CELLS)
     total = information.sum(axis=0, dtype=np.float64)
     asked = np.full((LAGS, len(panel.fine_codes), len(total)), -np.inf)
     for lag in range(1, LAGS + 1):
-        cells = np.zeros(len(frequent))
+        number = np.zeros(len(frequent))
         falls, known = np.zeros((2, len(frequent), len(total)))
         for part, portion in _portions(days):
-            rows = slice(part.start * stand.streams, part.stop * stand.streams)
+            cells = slice(part.start * stand.streams, part.stop * stand.streams)
             there = _lagged_presence(panel, frequent, lag, portion)
-            cells += there.sum(axis=0)
-            falls += there.T @ fall[rows]
-            known += there.T @ information[rows]
+            number += there.sum(axis=0)
+            falls += there.T @ fall[cells]
+            known += there.T @ information[cells]
         # As in `penalties`, x being 0 or 1.
         variance = np.maximum(known - known**2 / total, 1e-8)
-        common = cells >= LAGGED_CELLS
+        common = number >= LAGGED_CELLS
         asked[lag - 1, frequent[common]] = (falls / np.sqrt(variance))[common]
     return asked
 
 
 def _lagged_presence(panel: CountPanel, codes: IntArray, lag: int, days: IntArray) -> VectorArray:
-    """1 where a code was there so many days before, [row, code]."""
+    """1 where a code was there so many days before, [cell, code]."""
     at = days - lag
     there = panel.fine[:, np.maximum(at, 0)][..., codes] > 0
     there[:, at < 0] = False
-    return there.swapaxes(0, 1).reshape(-1, len(codes)).astype(np.float32)
+    cells = there.shape[0] * there.shape[1]
+    return there.swapaxes(0, 1).reshape(cells, len(codes)).astype(np.float32)
 
 
 def _add_levels(stand: _Stand, levels: Columns, days: IntArray) -> _Stand:
@@ -537,6 +545,6 @@ def _add_levels(stand: _Stand, levels: Columns, days: IntArray) -> _Stand:
     return replace(
         stand,
         names=stand.names + levels.names,
-        dense=torch.cat([stand.dense, _as_rows(levels.at(days))], 1),
+        dense=torch.cat([stand.dense, _flat(levels.at(days))], 1),
         theta=torch.cat([stand.theta[:size], new, stand.theta[size:]]),
     )

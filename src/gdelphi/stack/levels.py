@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from gdelphi.common.types import BoolArray, FloatArray, VectorArray
-from gdelphi.stack.columns import QUAD_NAMES, Block, quad_members
+from gdelphi.stack.columns import QUAD_NAMES, ColumnBlock, quad_members
 from gdelphi.stack.usual import discounted_sums
 
 LEVEL_HALF_LIVES: Final = (2.0, 4.0, 8.0, 16.0, 40.0)  # days
@@ -39,7 +39,7 @@ def standing_levels(
     shapes: FloatArray,
     present: BoolArray,
     roots: Sequence[str],
-) -> tuple[Block, ...]:
+) -> tuple[ColumnBlock, ...]:
     """Columns of the levels, from counts [day, stream, root], the rows that a calm state brings,
     the share of rows that are born of the state (both of the same shape), and NB shapes
     [stream, root]."""
@@ -60,7 +60,7 @@ def standing_levels(
     return _hinged(np.stack(levels, axis=2), names)
 
 
-def _hinged(levels: VectorArray, names: Sequence[str]) -> tuple[Block, ...]:
+def _hinged(levels: VectorArray, names: Sequence[str]) -> tuple[ColumnBlock, ...]:
     """Levels known before each day, [day + 1, stream, level], as columns, each in four ways."""
     ways = {
         "": levels,
@@ -69,7 +69,8 @@ def _hinged(levels: VectorArray, names: Sequence[str]) -> tuple[Block, ...]:
         " above 2.5": np.clip(levels - 2.5, 0, MOST_ABOVE),
     }
     return tuple(
-        Block(tuple(f"{name}{way}" for name in names), values, 0) for way, values in ways.items()
+        ColumnBlock(tuple(f"{name}{way}" for name in names), values, 0)
+        for way, values in ways.items()
     )
 
 

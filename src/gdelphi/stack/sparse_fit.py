@@ -37,7 +37,7 @@ HALVINGS: Final = 12  # attempts at a smaller step
 SHORTEN, LENGTHEN = 0.6, 1.02  # a step that went too far; the next one otherwise
 SET_ASIDE: Final = (15, 60, 150)  # steps before which columns without use are set aside
 NEARLY: Final = 0.7  # of the penalty: a gradient beyond may still bring its column in
-ROWS_AT_ONCE: Final = 8192  # bounds the memory of squares
+CELLS_AT_ONCE: Final = 8192  # bounds the memory of squares
 
 SHAPE_PASSES: Final = 2  # over roots and streams in turn
 ROOT_LOG_SHAPE: Final = (1.0, 1.5)  # mean and deviation of the prior of a root's log shape
@@ -48,8 +48,8 @@ SHAPE_ACCURACY: Final = 0.03
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """What is fitted: cells of counts with their scale and shape, all [row, root]."""
+class Cells:
+    """What is fitted: counts of rows with their scale and shape, all [cell, root]."""
 
     counts: Tensor
     scale: Tensor
@@ -60,10 +60,11 @@ class Rows:
         return self.scale * multiples.clamp_min(LEAST_MULTIPLE)
 
     def loss(self, multiples: Tensor) -> Tensor:
-        """Of each root, [root]."""
+        """Of each root, [root]; added up in double precision, since steps are judged by small
+        differences of it."""
         mu = self.means(multiples)
-        cells = (self.counts + self.shapes) * torch.log1p(mu / self.shapes)
-        return (cells - self.counts * torch.log(mu)).sum(0)
+        each = (self.counts + self.shapes) * torch.log1p(mu / self.shapes)
+        return (each - self.counts * torch.log(mu)).sum(0, dtype=torch.float64)
 
     def slope(self, multiples: Tensor) -> Tensor:
         """Of each cell."""
@@ -89,30 +90,30 @@ def penalties(matrix: Tensor, information: Tensor, errors: Tensor) -> Tensor:
 
 def fit_nb(
     matrix: Tensor,
-    rows: Rows,
+    cells: Cells,
     start: Tensor,
     penalty: Tensor,
     *,
     steps: int,
     tolerance: float = TOLERANCE,
 ) -> Tensor:
-    """The coefficients [column, root] of a matrix [row, column], from a start [column, root].
+    """The coefficients [column, root] of a matrix [cell, column], from a start [column, root].
 
     Accelerated proximal gradient in coordinates scaled by each column's information, with a step
     size for each root that backtracking cuts; momentum begins anew where it does not help. Columns
     that no root uses and no gradient asks for are set aside now and then.
     """
     multiples = matrix @ start
-    scale = 1 / _squares(matrix, rows.information(multiples)).clamp_min(1e-6)
+    scale = 1 / _squares(matrix, cells.information(multiples)).clamp_min(1e-6)
     kept = torch.arange(len(start))
     theta, ahead, multiples_ahead = start, start, multiples
     momentum = torch.ones_like(start[0])
     step = torch.full_like(momentum, FIRST_STEP)
-    value = rows.loss(multiples) + (penalty * theta).sum(0)
+    value = cells.loss(multiples) + (penalty * theta).sum(0)
     calm = 0
     for number in range(steps):
-        smooth = rows.loss(multiples_ahead)
-        gradient = matrix.T @ rows.slope(multiples_ahead)
+        smooth = cells.loss(multiples_ahead)
+        gradient = matrix.T @ cells.slope(multiples_ahead)
         if number in SET_ASIDE:
             used = (theta > 0) | (ahead > 0) | (gradient < -penalty * NEARLY)
             wanted = used.any(1)
@@ -124,7 +125,7 @@ def fit_nb(
             new = (ahead - step * scale * (gradient + penalty)).clamp_min(0)
             move = new - ahead
             multiples_new = matrix @ new
-            smooth_new = rows.loss(multiples_new)
+            smooth_new = cells.loss(multiples_new)
             bound = smooth + (gradient * move).sum(0) + (move * move / scale).sum(0) / (2 * step)
             too_far = smooth_new > bound + 1e-7 * smooth.abs()
             if not too_far.any():
@@ -155,7 +156,7 @@ def fit_nb(
 def _squares(matrix: Tensor, weights: Tensor) -> Tensor:
     """(X * X)' w without a second matrix in memory, [column, root]."""
     parts: Iterator[tuple[Tensor, Tensor]] = zip(
-        matrix.split(ROWS_AT_ONCE), weights.split(ROWS_AT_ONCE), strict=True
+        matrix.split(CELLS_AT_ONCE), weights.split(CELLS_AT_ONCE), strict=True
     )
     total = torch.zeros(matrix.shape[1], weights.shape[1], dtype=matrix.dtype)
     for part, weight in parts:
