@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from gdelphi.common.errors import ConfigError
 from gdelphi.gdelt.cameo import root_codes
 from gdelphi.world.config import (
     CONFLICT_ROOTS,
@@ -33,6 +34,8 @@ ROOTS = root_codes()
 INDEX = {root: index for index, root in enumerate(ROOTS)}
 CONFLICT = np.array([INDEX[root] for root in CONFLICT_ROOTS])
 EXTRA_ROWS = 1.0  # an announcement has one row, and on average this many more
+LEAST_BASE = 0.05  # of a root's mean, to be left by the parts that news make
+MOST_GROWTH = 0.95  # see `Law.growth`
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,10 @@ class WorldState:
 
 
 class Law:
-    """The equations of `config.py` for one world, with its numbers."""
+    """The equations of `config.py` for one world, with its numbers.
+
+    A world whose numbers of rows would run away, or fall below zero, is refused.
+    """
 
     def __init__(self, config: WorldConfig) -> None:
         self.config = config
@@ -62,6 +68,20 @@ class Law:
         self.usual = self._usual()
         self.moves = np.array(config.regime_moves)
         self.dispersion = config.dispersion
+        self._check()
+
+    def _check(self) -> None:
+        if self.base.min() < LEAST_BASE:
+            worst = ROOTS[int(self.base.argmin())]
+            raise ConfigError(
+                f"the parts of root {worst} leave {self.base.min():.2f} of its mean, less than "
+                f"{LEAST_BASE}: weaken its edges, contagion, tension or echoes"
+            )
+        if self.growth > MOST_GROWTH:
+            raise ConfigError(
+                f"the world is not stable: a disturbance keeps {self.growth:.2f} of itself, more "
+                f"than {MOST_GROWTH}: weaken edges, contagion or tension, or raise the dispersion"
+            )
 
     # The numbers of the world.
 
@@ -128,11 +148,31 @@ class Law:
     def base(self) -> Floats:
         """What the other parts leave of the mean, [R]."""
         base = 1 - self.ladder.sum(axis=(0, 1)) - self.contagion - self.tension
-        base = np.asarray(base - self.announcing @ self.echoes)
-        if base.min() < 0.05:
-            worst = ROOTS[int(base.argmin())]
-            raise AssertionError(f"the parts of root {worst} leave {base.min():.2f} of its mean")
-        return base
+        return np.asarray(base - self.announcing @ self.echoes)
+
+    @cached_property
+    def begetting(self) -> Floats:
+        """[R, R]: how much of a root (column), relative to its mean, rows of another (row) beget.
+
+        Summed over lags and countries, with conflict roots in their usual shares.
+        """
+        shares = np.array([ROOT_SHARES[root] for root in CONFLICT_ROOTS])
+        conflict = np.zeros(len(ROOTS))
+        conflict[CONFLICT] = shares / shares.sum()
+        ladder = self.ladder.sum(axis=0)
+        return np.asarray(ladder + np.diag(self.contagion) + np.outer(conflict, self.tension))
+
+    @cached_property
+    def growth(self) -> float:
+        """How much of a disturbance is left one generation of rows later, at most.
+
+        By mean square, so that below 1 numbers of rows have a finite variance: chance multiplies a
+        mean by a factor of mean 1 and variance 1/k, whose root mean square is sqrt(1 + 1/k). The
+        rest is the largest eigenvalue of `begetting`, protests taken on their busiest weekday.
+        """
+        busiest = np.max([self.weekday(index) for index in range(7)], axis=0)
+        largest = np.abs(np.linalg.eigvals(self.begetting * busiest)).max()
+        return float(largest * np.sqrt(1 + 1 / self.dispersion))
 
     @cached_property
     def stationary(self) -> Floats:

@@ -63,7 +63,7 @@ _SYLLABLES = [a + b for a in "bdfgklmnrstvz" for b in ("a", "e", "i", "o", "u", 
 
 
 @dataclass
-class Rows:
+class Stories:
     """What a day's rows tell, in the order of publication; arrays of one length."""
 
     home: Ints  # the country (stream) whose people act
@@ -78,6 +78,16 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.home)
+
+
+@dataclass
+class Rows(Stories):
+    """A day's rows: what they tell, and how it was told."""
+
+    quarter: Ints  # quarter hour of publication, 0 to 95
+    names: Ints  # [2, rows] which of an actor's names is used
+    lead: NDArray[np.bool_]  # told in the article's lead
+    mentions: Ints  # position in `MENTIONS`
 
 
 class RowMaker:
@@ -141,20 +151,37 @@ class RowMaker:
 
     # --- drawing ----------------------------------------------------------------------------------
 
+    def draw(self, day: SimulatedDay) -> Rows:
+        """A day's rows as arrays: what `lines` writes of the same day, without its texts."""
+        return self._draw(self._chance(day), day)
+
     def lines(self, day: SimulatedDay, first_id: int) -> tuple[list[str], Ints]:
         """A day's lines in the order of publication, and each one's quarter hour (0 to 95)."""
-        rng = np.random.default_rng([self.config.seed, 4, day.index])
+        rng = self._chance(day)
         rows = self._draw(rng, day)
-        quarters = np.sort(self.quarter_odds.draw_many(rng, len(rows)))
-        return self._write(rng, rows, day.day, first_id, quarters), quarters
+        return self._write(rng, rows, day.day, first_id), rows.quarter
+
+    def _chance(self, day: SimulatedDay) -> Generator:
+        return np.random.default_rng([self.config.seed, 4, day.index])
 
     def _draw(self, rng: Generator, day: SimulatedDay) -> Rows:
+        stories = self._stories(rng, day)
+        number = len(stories)
+        return Rows(
+            **vars(stories),
+            quarter=np.sort(self.quarter_odds.draw_many(rng, number)),
+            names=rng.integers(0, self.actor_texts.shape[1], (2, number)),
+            lead=rng.random(number) < LEAD_SHARE,
+            mentions=self.mention_odds.draw_many(rng, number),
+        )
+
+    def _stories(self, rng: Generator, day: SimulatedDay) -> Stories:
         home, stream, root, code, rival = self._occurrences(rng, day)
         actor1, actor2 = self._actors(rng, home, root, rival)
         self._blank(rng, rival, actor1, actor2)
         place = self.place_odds.draw(rng, home)
         shift = self._shifts(rng, day.day, len(home))
-        rows = Rows(home, stream, root, code, rival, actor1, actor2, place, shift)
+        rows = Stories(home, stream, root, code, rival, actor1, actor2, place, shift)
         if len(rows):
             self._tell_once(rng, rows)
             self._tell_again(rng, rows)
@@ -226,7 +253,7 @@ class RowMaker:
             np.zeros(number, np.int64),
         )
 
-    def _tell_once(self, rng: Generator, rows: Rows) -> None:
+    def _tell_once(self, rng: Generator, rows: Stories) -> None:
         """Move rows that repeat a story by chance to another town."""
         actors = (len(self.lands) + 1) * len(ROLES)
         story = rows.stream * len(self.codes) + rows.code
@@ -241,7 +268,7 @@ class RowMaker:
                 return
             rows.place[again] = rng.integers(FIRST_TOWN, PLACES, len(again))
 
-    def _tell_again(self, rng: Generator, rows: Rows) -> None:
+    def _tell_again(self, rng: Generator, rows: Stories) -> None:
         """Let some rows repeat the story of an earlier one of the same code, stream and rival.
 
         In the order of groups: a row tells again or is an original, the first of a group always
@@ -264,31 +291,27 @@ class RowMaker:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def _write(
-        self, rng: Generator, rows: Rows, day: date, first_id: int, quarters: Ints
-    ) -> list[str]:
+    def _write(self, rng: Generator, rows: Rows, day: date, first_id: int) -> list[str]:
         number = len(rows)
         ids = [str(first_id + n) for n in range(number)]
         shifts, which = np.unique(rows.shift, return_inverse=True)
         dates = _texts([_date_text(day + timedelta(days=int(shift))) for shift in shifts])
-        names = rng.integers(0, self.actor_texts.shape[1], (2, number))
-        lead = _texts(["0", "1"])[(rng.random(number) < LEAD_SHARE).astype(np.int64)]
-        mentions = self.mention_odds.draw_many(rng, number)
+        lead = _texts(["0", "1"])[rows.lead.astype(np.int64)]
         sources = (rng.random(number) < marginals.TWO_SOURCES).astype(np.int64)
         action = self.place_texts[rows.stream, rows.place]
         columns = [
             ids,
             dates[which].tolist(),
-            self.actor_texts[rows.actor1, names[0]].tolist(),
-            self.actor_texts[rows.actor2, names[1]].tolist(),
+            self.actor_texts[rows.actor1, rows.names[0]].tolist(),
+            self.actor_texts[rows.actor2, rows.names[1]].tolist(),
             lead.tolist(),
             self.event_texts[rows.code].tolist(),
-            self.count_texts[mentions, sources].tolist(),
+            self.count_texts[rows.mentions, sources].tolist(),
             _tones(rng, rows.root),
             self._actor_places(rng, rows, rows.actor1, action),
             self._actor_places(rng, rows, rows.actor2, action),
             action.tolist(),
-            self._stamps(day)[quarters].tolist(),
+            self._stamps(day)[rows.quarter].tolist(),
             self._addresses(rng, rows, day, ids),
         ]
         return ["\t".join(parts) for parts in zip(*columns, strict=True)]

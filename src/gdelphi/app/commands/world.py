@@ -1,6 +1,6 @@
 """`gdelphi world create` and `gdelphi world describe`: a simulated world with a known truth.
 
-The stages are `world/archive.py` and `judge/simulated.py`.
+The stages are `world/archive.py`, after `world/draw_law.py` if asked for, and `judge/simulated.py`.
 """
 
 import tempfile
@@ -51,6 +51,15 @@ def create(
     days: Annotated[int | None, typer.Option(help="Number of days [the preset's].")] = None,
     streams: Annotated[int | None, typer.Option(help="Number of countries [the preset's].")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 7,
+    law: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Draw edges, lags, occasions, regimes, volumes and the rest of the law by this "
+            "seed [the law of docs/world.md].",
+        ),
+    ] = None,
     form: Annotated[
         ArchiveLayout,
         typer.Option("--format", help="v1: a file a day, v2: a file every 15 minutes."),
@@ -63,12 +72,15 @@ def create(
     """
     from gdelphi.world.archive import create_world
     from gdelphi.world.config import world_config
+    from gdelphi.world.draw_law import draw_law
 
     given = {"days": days, "streams": streams, "seed": seed}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if clean:
         changes["dirt"] = None
     chosen = world_config(preset.value, changes)
+    if law is not None:
+        chosen = draw_law(chosen, law)
     with WorldBar(chosen.days) as bar:
         created = create_world(chosen, out, form.value, bar.day_done)
     show_created(created)
