@@ -8,7 +8,7 @@ nothing was fitted on.
 A backtest of each model (`gdelphi backtest`), in a folder of its own under --out; days that are
 judged already are not judged again. Markdown on the standard output. The first model's tables are
 shown whole. Several models are several seeds: their skill is also given as mean and range. With
---world, also the part of the way from the stack to the fair oracle that forecasters come.
+--world, also the part of the way from the simple stack to the fair oracle that forecasters come.
 """
 
 import argparse
@@ -32,8 +32,9 @@ from gdelphi.judge.day import BacktestOptions
 from gdelphi.judge.futures import text_can_be_scored
 
 MEMBERS = (
-    "climatology", "weekday", "persistence", "ewma", "recency", "analogues", "stack", "profiles",
-    "direct", "atoms", "combined", "published",
+    "climatology", "weekday", "persistence", "ewma", "recency", "analogues", "simple stack",
+    "intensity", "trees", "logistic", "stack", "profiles", "direct", "atoms", "without network",
+    "combined", "published",
 )  # fmt: skip
 Summary = Mapping[str, Any]
 Row = Sequence[str]
@@ -86,8 +87,13 @@ def score_rows(summary: Summary, cells: str) -> Iterator[Row]:
             yield (
                 target, name, number(line["brier"]), number(line["log_score"]),
                 number(line["calibration_error"], 4), *skill_cells(line["skill"]),
-                chance(line["p_value"]),
+                chance(line["p_value"]), skill_cells(line["over_simple"])[0],
             )  # fmt: skip
+
+
+def network_rows(summary: Summary) -> Iterator[Row]:
+    for line in summary["network"]:
+        yield line["cells"], line["target"], *skill_cells(line["skill"]), chance(line["p_value"])
 
 
 def share_rows(summary: Summary) -> Iterator[Row]:
@@ -115,9 +121,11 @@ def show(summary: Summary) -> None:
     first, last = days["first"], days["last"]
     print(f"{days['number']} days from {first} to {last}, {streams} streams, one day ahead.")
     head: Row = ("target", "forecaster", "Brier", "log score", "calibration error",
-            "skill against the stack", "95%", "p")  # fmt: skip
+            "skill against the stack", "95%", "p", "over the simple stack")  # fmt: skip
     table("All cells:", head, score_rows(summary, "all"))
     table("Active cells:", head, score_rows(summary, "active"))
+    head = ("cells", "target", "skill", "95%", "p")
+    table("What the network adds (published against without network):", head, network_rows(summary))
     head = ("class", "target", "Brier", "skill against the stack", "95%")
     table("What is published by class of event, active cells:", head, class_rows(summary))
     head = ("forecaster", "CRPS", "skill against recency", "95%", "50% held", "90% held")
@@ -132,7 +140,7 @@ def show(summary: Summary) -> None:
 
 def over_models(values: Sequence[float], percent: bool = True) -> str:
     """Mean and range."""
-    form = "{:.1%}" if percent else "{:.5f}"
+    form = "{:.2%}" if percent else "{:.5f}"
     mean = form.format(np.mean(values))
     if len(values) == 1:
         return mean
@@ -153,7 +161,7 @@ def by_target(
                 if (line["cells"], line["target"], line["forecaster"]) == (cells, target, name)
             ]
             columns.append(over_models(values) if values else "")
-        if any(columns) and name != "stack":
+        if any(columns):
             yield name, *columns
 
 
@@ -164,8 +172,11 @@ def show_together(of_models: Sequence[Summary]) -> None:
         if len(of_models) > 1:
             title = f"Skill against the stack, {cells} cells, mean and range of {len(of_models)}:"
             table(title, head, by_target(of_models, "scores", cells, lambda x: x["skill"]["value"]))
+        title = f"Skill against the simple stack, {cells} cells:"
+        over = by_target(of_models, "scores", cells, lambda x: x["over_simple"]["value"])
+        table(title, head, over)
         if of_models[0]["captured"]:
-            title = f"Part of the way from the stack to the fair oracle, {cells} cells:"
+            title = f"Part of the way from the simple stack to the fair oracle, {cells} cells:"
             table(title, head, by_target(of_models, "captured", cells, lambda x: x["fraction"]))
     if len(of_models) > 1:
         table(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -328,3 +329,85 @@ def test_levels_that_agree_stay_as_they_are() -> None:
 def test_a_perfect_reading_is_taken_as_it_is(published: Publisher) -> None:
     fitted = published.combined.coefficients()["occurs"]
     assert fitted["logit given"] == pytest.approx(1, abs=0.25)
+
+
+# --- over a stack that is fitted already ----------------------------------------------------------
+
+
+class GivenStack(GivenForecaster):
+    """In the place of a pooled stack: its answers are given."""
+
+    def coefficients(self) -> dict[str, dict[str, float]]:
+        return {target: {} for target in TARGETS}
+
+
+def half_right(truth: FloatArray) -> Any:
+    """A stack that knows the half of every logit."""
+    return GivenStack(expit(0.5 * np.log(truth / (1 - truth))), name="stack")
+
+
+def test_a_network_that_knows_nothing_leaves_the_stack_as_it_is(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    history, truth = world
+    stack: Any = GivenStack(truth, name="stack")
+    publisher = fit_publisher(
+        "root", history, [noise(7)], before=BEFORE, validation_b=VALIDATION_B, pooled=stack
+    )
+    bar = stack.forecast(history, ORIGIN)
+    for one, other in zip(publisher.combined.forecast(history, ORIGIN), bar, strict=True):
+        np.testing.assert_allclose(one.occurs, other.occurs, atol=0.02)
+    assert publisher.without is not None
+    assert publisher.stack is stack
+
+
+def test_what_the_network_adds_is_told_from_what_calibrating_the_stack_adds(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    """The stack is too cautious. A regression over it alone mends that, and a network that says
+    the same adds nothing to it."""
+    history, truth = world
+    stack = half_right(truth)
+    same = GivenForecaster(stack.probabilities, name="network")
+    publisher = fit_publisher(
+        "root", history, [same], before=BEFORE, validation_b=VALIDATION_B, pooled=stack
+    )
+    assert publisher.without is not None
+    later = [day_number(number) for number in range(124, 156)]
+    examples = publisher.combined.examples(history, later)
+    outcome = np.concatenate([example.outcomes["occurs"].ravel() for example in examples])
+    said = {
+        "stack": np.concatenate([expit(example.features["occurs"][:, 0]) for example in examples]),
+        "without": np.concatenate(
+            [
+                publisher.without.answer(day, "occurs")
+                for day in publisher.without.examples(history, later)
+            ]
+        ),
+        "combined": np.concatenate([publisher.combined.answer(day, "occurs") for day in examples]),
+    }
+    score = {name: float(brier(values, outcome).mean()) for name, values in said.items()}
+    assert score["without"] < 0.98 * score["stack"]
+    assert score["combined"] == pytest.approx(score["without"], rel=0.01)
+
+
+def test_a_publisher_over_a_pooled_stack_is_kept(
+    world: tuple[Profiles, FloatArray], tmp_path: Path
+) -> None:
+    history, truth = world
+    stack, reading = half_right(truth), GivenForecaster(truth)
+    fitted = fit_publisher(
+        "root", history, [reading], before=BEFORE, validation_b=VALIDATION_B, pooled=stack
+    )
+    assert fitted.choices["occurs"].published == "combined"
+    fitted.save(tmp_path / "published.json", "weights")
+    again = Publisher.load(tmp_path / "published.json", [reading], "weights", stack)
+    names = [one.name for one in again.members]
+    assert names == ["combined", "stack", "without network"]
+    assert [one.name for one in again.all_members()] == ["stack", "given"]
+    for one, other in zip(
+        fitted.forecast(history, ORIGIN), again.forecast(history, ORIGIN), strict=True
+    ):
+        np.testing.assert_array_equal(one.occurs, other.occurs)
+    with pytest.raises(ForecastError, match="combines stack, given, not climatology"):
+        Publisher.load(tmp_path / "published.json", [reading], "weights")

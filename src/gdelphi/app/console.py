@@ -72,6 +72,10 @@ class Bars:
         """Set the bar of days packed."""
         self.show("packing", done, total, f"{points:,} points")
 
+    def stage(self, what: str) -> None:
+        """Say what has begun, on a line of its own."""
+        self._bars.console.print(f"... {what}")
+
 
 class Steps:
     """A spinner that says which step is being done; without a terminal, a line for each."""

@@ -42,6 +42,7 @@ from gdelphi.forecast.explanation import (
 from gdelphi.forecast.origin import ForecastOrigin, check_stream
 from gdelphi.forecast.prediction import Phrase, Prediction
 from gdelphi.forecast.predictor import Predictor
+from gdelphi.forecast.publisher import AnyStack
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import (
@@ -56,8 +57,6 @@ from gdelphi.measures.targets import occurs_of, outcomes
 from gdelphi.ot.sphere import unit
 from gdelphi.stack.linear import (
     INTERCEPT,
-    WEEKDAYS,
-    Stack,
     expit,
 )
 from gdelphi.store.connection import Connection, Store
@@ -191,16 +190,20 @@ class _Explainer:
             moved=bool(abs(published - expit(np.array(logit))) > 1e-9),
         )
 
-    def _parts(self, stack: Stack, target: str) -> tuple[MemberContribution, ...]:
+    def _parts(self, stack: AnyStack, target: str) -> tuple[MemberContribution, ...]:
         """Members by size, then what stands beside them; members of the other regression last."""
         values = self.prediction.contributions[self.level][stack.name][target][self.place]
         added = dict(zip(stack.features(), values.tolist(), strict=True))
         probabilities = {
             name: _known(forecast.probability(target)[self.place])
             for name, forecast in self.prediction.members[self.level].items()
-            if name != "stack"
+            if name != "stack" or f"logit {name}" in added
         }
         own = {member.name: _known(added[f"logit {member.name}"]) for member in stack.members}
+        weekday = [value for name, value in added.items() if name.startswith("weekday ")]
+        volume = [
+            added[name] for name in ("log relative volume", "log usual volume") if name in added
+        ]
         order = sorted(own, key=lambda name: -abs(own[name] or 0.0))
         intercept = stack.coefficients()[target][INTERCEPT]
         return (
@@ -210,10 +213,8 @@ class _Explainer:
                 for name, probability in probabilities.items()
                 if name not in own
             ),
-            MemberContribution(WEEKDAY, None, sum(added[f"weekday {name}"] for name in WEEKDAYS)),
-            MemberContribution(
-                VOLUME, None, added["log relative volume"] + added["log usual volume"]
-            ),
+            *([MemberContribution(WEEKDAY, None, sum(weekday))] if weekday else []),
+            *([MemberContribution(VOLUME, None, sum(volume))] if volume else []),
             MemberContribution(INTERCEPT, None, intercept),
         )
 

@@ -6,17 +6,17 @@ A predictor answers for the streams that its model was trained with. What it for
 is a function of the days up to it, the model's folder and the seed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.files import weights_digest
+from gdelphi.common.files import DIGEST_LENGTH, file_digest, weights_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
 from gdelphi.common.types import (
@@ -59,6 +59,9 @@ from gdelphi.model.sampler import (
     Sampled,
     Sampler,
 )
+from gdelphi.stack.files import FOLDER as STACK_FOLDER
+from gdelphi.stack.files import load_stack
+from gdelphi.stack.fitted import CountForecasters, PooledStack
 from gdelphi.stack.linear import (
     StackExample,
     ask,
@@ -109,9 +112,12 @@ class Predictor:
         packed = pack_days(self.settings, space, on_day=on_packed)
         self.pack = Pack(packed.folder)
         self.sequences = Sequences(self.pack, self.settings)
+        self.pooled_stack = _pooled_stack(self.folder, self.pack)
+        """what forecasts without a network; None: the simple stack alone"""
         self.sampler = Sampler(
-            self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed
-        )
+            self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
+            stack=_logits_of(self.pooled_stack, self.pack.profiles),
+        )  # fmt: skip
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
         )
@@ -120,6 +126,10 @@ class Predictor:
         self.moves_atoms = choice is None or choice.atoms == "moved"
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
+
+    def _stack_at(self, level: Level, horizon: int) -> PooledStack | None:
+        """The pooled stack where it speaks: of the roots, tomorrow."""
+        return self.pooled_stack if level == "root" and horizon == 1 else None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -161,13 +171,19 @@ class Predictor:
         path = path or self.path(level, horizon)
         if path not in self._publishers:
             readings = self._readings(self.sampler, level, horizon)
-            self._publishers[path] = Publisher.load(path, readings, self._fitted_to(horizon))
+            pooled = self._stack_at(level, horizon)
+            fitted_to = self._fitted_to(horizon)
+            self._publishers[path] = Publisher.load(path, readings, fitted_to, pooled)
         return self._publishers[path]
 
     @cached_property
     def weights(self) -> str:
-        """Digest of the model's weights: what was fitted to others does not fit."""
-        return weights_digest(self.folder)
+        """Digest of the model's weights and of its stack: what was fitted to others does not
+        fit."""
+        weights = weights_digest(self.folder)
+        if self.pooled_stack is None:
+            return weights
+        return f"{weights}-{file_digest(self.folder / STACK_FOLDER / 'stack.json')[:DIGEST_LENGTH]}"
 
     def _fitted_to(self, horizon: int) -> str:
         """The same with the text forecaster, where it speaks."""
@@ -200,7 +216,7 @@ class Predictor:
         """Fewer futures, for fitting beyond tomorrow: many origins, each with its roll-out."""
         return Sampler(
             self._checkpoint, self.sampler.arrays, number=ROUGH_FUTURES, furthest=FURTHEST,
-            kept=ROUGH_KEPT,
+            kept=ROUGH_KEPT, stack=self.sampler.stack,
         )  # fmt: skip
 
     def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
@@ -218,6 +234,7 @@ class Predictor:
             before=before,
             validation_b=validation_b,
             horizon=horizon,
+            pooled=self._stack_at(level, horizon),
         )
         return self._keep(fitted, self.path(level, horizon), level, horizon)
 
@@ -248,7 +265,9 @@ class Predictor:
         return self.history(level, since)
 
     def stack_examples(self, level: Level, before: Sequence[date]) -> list[StackExample]:
-        """Examples of the stack, from days before validation B."""
+        """Examples of the stack, from days before validation B; none if it is fitted already."""
+        if self._stack_at(level, 1):
+            return []
         return default_stack().examples(self._fitting_history(level, before), before)
 
     def example(self, level: Level, day: date) -> StackExample | None:
@@ -256,7 +275,7 @@ class Predictor:
         present."""
         history = self._fitting_history(level, self.calibration_days(level).before)
         readings = self._readings(self.sampler, level, 1)
-        examples = combination_of(readings).examples(history, [day])
+        examples = combination_of(readings, self._stack_at(level, 1)).examples(history, [day])
         return examples[0] if examples else None
 
     def fit(
@@ -274,6 +293,7 @@ class Predictor:
             earlier=earlier,
             examples=examples,
             days=(days.before[0], days.validation_b[-1]),
+            pooled=self._stack_at(level, 1),
         )
         return self._keep(fitted, path, level, 1)
 
@@ -331,13 +351,13 @@ class OriginForecasts:
         """`publishers` are those of the levels that are asked for, from the root down."""
         self.predictor, self.origin, self.horizon = predictor, origin, horizon
         self.publishers = publishers
-        self.sampled: Sampled = predictor.sampler.at(origin, horizon)
         self.histories = {level: predictor.known_at(level, origin) for level in publishers}
         self.answers = {
             level: ask([publisher], self.histories[level], origin, horizon)
             for level, publisher in publishers.items()
         }
         """level -> published, combined, stack or a member -> its forecasts of each stream"""
+        self.sampled: Sampled = predictor.sampler.at(origin, horizon)
 
     def futures(self, place: int, *, moved: bool | None = None) -> StreamFutures:
         """The futures of the stream at a place, reweighted to the published roots. Their atoms are
@@ -376,7 +396,7 @@ class OriginForecasts:
             members={
                 level: {
                     member.name: self.answers[level][member.name][place]
-                    for member in [*publisher.combined.members, publisher.stack]
+                    for member in publisher.all_members()
                 }
                 for level, publisher in self.publishers.items()
             },
@@ -405,6 +425,18 @@ class OriginForecasts:
             }
             for level, publisher in self.publishers.items()
         }
+
+
+def _pooled_stack(folder: Path, pack: Pack) -> PooledStack | None:
+    """The stack in a model's folder, over the days of a pack."""
+    if not (folder / STACK_FOLDER).exists():
+        return None
+    return CountForecasters(load_stack(folder / STACK_FOLDER), pack.count_panel).stack
+
+
+def _logits_of(stack: PooledStack | None, history: Profiles) -> Callable[[date], FloatArray] | None:
+    """What the network starts from at an origin, [target, stream, root]."""
+    return None if stack is None else partial(stack.logits, history)
 
 
 def stream_futures(

@@ -35,8 +35,11 @@ from gdelphi.common.types import (
 )
 from gdelphi.measures.phrases import lineage
 from gdelphi.scores.probabilities import brier
+from gdelphi.stack.fitted import PooledStack
 from gdelphi.stack.linear import (
+    INTERCEPT,
     Answers,
+    Combination,
     Stack,
     StackExample,
     ask,
@@ -48,7 +51,10 @@ RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)
 BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
 PUBLISHED: Final = "published"
 COMBINED: Final = "combined"
+WITHOUT_NETWORK: Final = "without network"
 SHARES_OF: Final = "profiles"
+
+AnyStack = Stack | PooledStack
 
 
 @dataclass(frozen=True)
@@ -69,16 +75,30 @@ class Publisher:
 
     level: Level
     combined: Stack
-    stack: Stack
+    stack: AnyStack
     choices: Mapping[str, PublishedChoice]
     name: str = PUBLISHED
     fitted: tuple[date, date] | None = None
     """first and last target day that any of it was fitted on"""
+    without: Stack | None = None
+    """the same without the members that have a network, where that is not the stack itself"""
 
     @property
     def members(self) -> Sequence[Forecaster]:
-        """The two that are chosen between, for each target."""
-        return (self.combined, self.stack)
+        """The two that are chosen between, for each target; with them what is fitted alike without
+        a network, to be compared with."""
+        return (self.combined, self.stack, *([self.without] if self.without else []))
+
+    def all_members(self) -> list[Forecaster]:
+        """All that it is made of, each once: readings and the stack, then what that is made of."""
+        found: dict[str, Forecaster] = {}
+        waiting: list[Forecaster] = [*self.combined.members, self.stack]
+        while waiting:
+            one = waiting.pop(0)
+            if one.name not in found:
+                found[one.name] = one
+                waiting += one.members if isinstance(one, Combination) else ()
+        return list(found.values())
 
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """Forecasts for each stream of the history."""
@@ -111,21 +131,30 @@ class Publisher:
             "members": [member.name for member in self.combined.members],
             "combined": self.combined.coefficients(),
             "stack": self.stack.coefficients(),
+            "without": self.without.coefficients() if self.without else None,
             "choices": {target: asdict(choice) for target, choice in self.choices.items()},
             "fitted": [day.isoformat() for day in self.fitted or ()],
         }
         write_json_atomically(path, content)
 
     @classmethod
-    def load(cls, path: Path, readings: Sequence[Forecaster], model: str = "") -> "Publisher":
-        """A saved publisher over the same readings of the same model, in the same order."""
+    def load(
+        cls,
+        path: Path,
+        readings: Sequence[Forecaster],
+        model: str = "",
+        pooled: PooledStack | None = None,
+    ) -> "Publisher":
+        """A saved publisher over the same readings of the same model, in the same order, and over
+        the same pooled stack if it had one."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             choices = {target: PublishedChoice(**content["choices"][target]) for target in TARGETS}
             level, names, fitted_to = content["level"], content["members"], content["model"]
             days = [date.fromisoformat(day) for day in content.get("fitted", ())]
-            stack = replace(default_stack(), fitted=content["stack"])
-            combined = replace(combination_of(readings), fitted=content["combined"])
+            stack = pooled or replace(default_stack(), fitted=content["stack"])
+            combined = replace(combination_of(readings, pooled), fitted=content["combined"])
+            without = replace(plain_stack_of(pooled), fitted=content["without"]) if pooled else None
         except FileNotFoundError:
             raise ForecastError(f"no {path}: `gdelphi calibrate` makes it") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -142,12 +171,21 @@ class Publisher:
                 f"{path} combines {', '.join(names)}, not {', '.join(given)}: make it again with "
                 "`gdelphi calibrate`"
             )
-        return cls(level, combined, stack, choices, fitted=(days[0], days[-1]) if days else None)
+        fitted = (days[0], days[-1]) if days else None
+        return cls(level, combined, stack, choices, fitted=fitted, without=without)
 
 
-def combination_of(readings: Sequence[Forecaster]) -> Stack:
-    """The combination of readings with all baselines, not fitted yet."""
+def combination_of(readings: Sequence[Forecaster], pooled: PooledStack | None = None) -> Stack:
+    """The combination of readings with the pooled stack, or with all baselines where there is none;
+    not fitted yet."""
+    if pooled:
+        return Stack([pooled, *readings], name=COMBINED, plain=True)
     return Stack([*default_stack().members, *readings], name=COMBINED)
+
+
+def plain_stack_of(pooled: PooledStack) -> Stack:
+    """The pooled stack behind a regression of its own, as the combination has it; not fitted."""
+    return Stack([pooled], name=WITHOUT_NETWORK, plain=True)
 
 
 def fit_publisher(
@@ -158,14 +196,18 @@ def fit_publisher(
     before: Sequence[date],
     validation_b: Sequence[date],
     horizon: int = 1,
+    pooled: PooledStack | None = None,
 ) -> Publisher:
-    """Fit on the days of validation B; the stack also learns from the days before it."""
+    """Fit on the days of validation B. The stack also learns from the days before it, unless it is
+    a pooled one, which is fitted already and answers on validation B out of fold."""
+    earlier = [] if pooled else default_stack().examples(history, before, horizon)
     return fit_examples(
         level,
         readings,
-        earlier=default_stack().examples(history, before, horizon),
-        examples=combination_of(readings).examples(history, validation_b, horizon),
+        earlier=earlier,
+        examples=combination_of(readings, pooled).examples(history, validation_b, horizon),
         days=(min([*before, *validation_b]), max([*before, *validation_b])),
+        pooled=pooled,
     )
 
 
@@ -176,26 +218,44 @@ def fit_examples(
     earlier: Sequence[StackExample],
     examples: Sequence[StackExample],
     days: tuple[date, date],
+    pooled: PooledStack | None = None,
 ) -> Publisher:
     """The same from examples: of the stack before validation B, of the combination on it. `days`
     are the first and the last that members were asked about."""
-    combination, plain_stack = combination_of(readings), default_stack()
+    combination = combination_of(readings, pooled)
+    plain_stack = _as_it_is(pooled) if pooled else default_stack()
     if len(examples) < BLOCKS:
         raise ForecastError(
             f"{len(examples)} present days of validation B are too few to fit on: give it more by "
             "split.validation_b or split.validation_b_until"
         )
     plain = [_stack_columns(plain_stack, combination, example) for example in examples]
-    stack = plain_stack.fit_examples([*earlier, *plain])
-    blocks = list(_blocks(stack, examples, plain, earlier))
+    stack = plain_stack if pooled else plain_stack.fit_examples([*earlier, *plain])
+    blocks = list(_blocks(stack, examples, plain, earlier, refitted=pooled is None))
     choices = {target: _choose_ridge(combination, blocks, target) for target in TARGETS}
+    without = None
+    if pooled:
+        alone = plain_stack_of(pooled)
+        own = [block._replace(own=block.plain, rest=block.plain_rest) for block in blocks]
+        ridges = {target: _choose_ridge(alone, own, target).ridge for target in TARGETS}
+        without = alone.fit_around(plain, stack.coefficients(), ridges)
     ridges = {target: choice.ridge for target, choice in choices.items()}
     return Publisher(
         level,
         combination.fit_around(examples, stack.coefficients(), ridges),
-        stack,
+        pooled or stack,
         choices,
         fitted=days,
+        without=without,
+    )
+
+
+def _as_it_is(pooled: PooledStack) -> Stack:
+    """A stack of one member that hands on its answers."""
+    feature = plain_stack_of(pooled).features()[0]
+    return replace(
+        plain_stack_of(pooled),
+        fitted={target: {INTERCEPT: 0.0, feature: 1.0} for target in TARGETS},
     )
 
 
@@ -214,6 +274,7 @@ class _Block(NamedTuple):
     plain: Sequence[StackExample]
     """the same for the stack"""
     rest: Sequence[StackExample]
+    plain_rest: Sequence[StackExample]
     stack: Stack
 
 
@@ -222,14 +283,19 @@ def _blocks(
     examples: Sequence[StackExample],
     plain: Sequence[StackExample],
     earlier: Sequence[StackExample],
+    *,
+    refitted: bool,
 ) -> Iterator[_Block]:
-    """The blocks of validation B; `stack` is the one that was fitted on all of it."""
+    """The blocks of validation B; `stack` is the one that was fitted on all of it, and is fitted
+    again without each block unless its answers there are out of fold anyway."""
     edges = np.linspace(0, len(examples), BLOCKS + 1).round().astype(int).tolist()
     for first, last in pairwise(edges):
-        without = [*earlier, *plain[:first], *plain[last:]]
-        fitted = stack.fit_examples(without, like=stack.coefficients())
+        plain_rest = [*plain[:first], *plain[last:]]
+        fitted = stack
+        if refitted:
+            fitted = stack.fit_examples([*earlier, *plain_rest], like=stack.coefficients())
         rest = [*examples[:first], *examples[last:]]
-        yield _Block(examples[first:last], plain[first:last], rest, fitted)
+        yield _Block(examples[first:last], plain[first:last], rest, plain_rest, fitted)
 
 
 def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> PublishedChoice:

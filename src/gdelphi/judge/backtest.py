@@ -38,6 +38,7 @@ from gdelphi.judge.day import (
 from gdelphi.judge.files import BacktestFolder
 from gdelphi.judge.refit import RefitSchedule, refit
 from gdelphi.judge.tables import summarise
+from gdelphi.stack.files import FOLDER as STACK_FOLDER
 from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
@@ -254,6 +255,9 @@ def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, lis
         fitted |= {f"text {part}": list(days) for part, days in predictor.text.model.fitted.items()}
     for part in PARTS[:-1]:
         fitted.setdefault(part, [day.isoformat() for day in predictor.sequences.splits.days(part)])
+    if predictor.pooled_stack is not None:
+        first, *_, last = predictor.pooled_stack.counts.fit.out_of_fold.days.tolist()
+        fitted["stack"] = [date.fromordinal(day).isoformat() for day in (first, last)]
     for level in LEVELS[: LEVELS.index(request.options.level) + 1]:
         days = predictor.publisher(level).fitted
         fitted[f"published {level}"] = [day.isoformat() for day in days or ()]
@@ -271,12 +275,13 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]
+    stack = [f"{STACK_FOLDER}/stack.json"] if predictor.pooled_stack else []
     facts = predictor.pack.facts
     return {
         "format": FORMAT,
         "model": {
             name: file_digest(predictor.folder / name)[:DIGEST_LENGTH]
-            for name in ("model.safetensors", *files)
+            for name in ("model.safetensors", *stack, *files)
         },
         "data": facts.data,
         "space": facts.space,

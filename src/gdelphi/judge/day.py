@@ -28,7 +28,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
-from gdelphi.forecast.publisher import PUBLISHED
+from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
 from gdelphi.judge.futures import FutureJudge, future_table
 from gdelphi.judge.refit import RefitSchedule
 from gdelphi.judge.simulated import ingested_panel
@@ -38,6 +38,7 @@ from gdelphi.scores.samples import (
     crps,
     pit,
 )
+from gdelphi.stack.baselines import all_baselines
 from gdelphi.stack.linear import ask
 
 STACK: Final = "stack"
@@ -98,9 +99,15 @@ class BacktestDay:
     def _choose_names(self) -> tuple[str, ...]:
         """The forecasters asked for, the stack always among them: skill is measured against it."""
         publisher = self.predictor.publisher(self.options.level)
-        members, baselines = publisher.combined.members, len(publisher.stack.members)
-        known = [publisher, *publisher.members, *members[baselines:], *members[:baselines]]
-        names = [forecaster.name for forecaster in (*known, *self._oracles)]
+        baselines = {baseline.name for baseline in all_baselines()}
+        members = publisher.all_members()
+        known = [
+            publisher,
+            *publisher.members,
+            *(member for member in members if member.name not in baselines),
+            *(member for member in members if member.name in baselines),
+        ]
+        names = list(dict.fromkeys(one.name for one in (*known, *self._oracles)))
         unknown = [name for name in self.options.forecasters if name not in names]
         if unknown:
             raise JudgeError(
@@ -109,6 +116,8 @@ class BacktestDay:
             )
         oracles = {oracle.name for oracle in self._oracles}
         wanted = {*(self.options.forecasters or names), STACK, *oracles}
+        if PUBLISHED in wanted:  # what the network adds is told in every table
+            wanted.add(WITHOUT_NETWORK)
         return tuple(name for name in names if name in wanted)
 
     def ask(self, origin: date) -> OriginAnswers:

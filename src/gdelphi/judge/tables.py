@@ -15,13 +15,14 @@ may come out a little above.
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
 
 from gdelphi.common.errors import JudgeError
 from gdelphi.common.types import TARGETS, FloatArray
-from gdelphi.forecast.publisher import PUBLISHED
+from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
 from gdelphi.gdelt.cameo import quad_class
 from gdelphi.judge.compare import (
     CellChoice,
@@ -47,6 +48,7 @@ from gdelphi.scores.probabilities import (
 )
 from gdelphi.scores.reliability import expected_calibration_error, reliability_band
 from gdelphi.scores.samples import pit_histogram
+from gdelphi.stack.fitted import SIMPLE
 
 QUAD_CLASSES: Final = {
     1: "verbal cooperation",
@@ -80,6 +82,18 @@ class ForecasterScore:
     log_skill: Skill
     p_value: float
     """of the paired test of Brier scores with the stack's"""
+    over_simple: Skill
+    """skill against the simple stack; not-a-number where there is none"""
+
+
+@dataclass(frozen=True)
+class NetworkGain:
+    """What the network adds: what is published against the same without the network."""
+
+    cells: CellChoice
+    target: str
+    skill: Skill
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,8 @@ class PartScore:
 
 @dataclass(frozen=True)
 class CapturedFraction:
-    """How far a forecaster comes on the way from the stack to the oracle, by Brier score."""
+    """How far a forecaster comes on the way from the simple stack to the oracle, by Brier score;
+    from the stack where there is no simple one."""
 
     cells: CellChoice
     target: str
@@ -147,6 +162,7 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
         "days": {"number": len(days), "first": days[0], "last": days[-1]},
         "days_in_what_was_fitted": sum(day < allowed for day in days),
         "scores": [asdict(line) for line in scores],
+        "network": [asdict(line) for line in network_gains(judged)],
         "captured": [asdict(line) for line in captured_fractions(scores)],
         "by_class": [asdict(line) for line in scores_by_class(judged)],
         "by_stream": [asdict(line) for line in scores_by_stream(judged)],
@@ -194,6 +210,8 @@ def forecaster_scores(
         outcome = _outcome(judged, target, cells)
         reference_brier = brier(judged.probabilities[reference][target], outcome)
         reference_log = log_score(judged.probabilities[reference][target], outcome)
+        simple = judged.probabilities.get(SIMPLE, {})
+        simple_brier = brier(simple.get(target, np.full_like(outcome, np.nan)), outcome)
         known = ~np.isnan(outcome)
         for name, by_target in judged.probabilities.items():
             probabilities = by_target[target]
@@ -215,16 +233,34 @@ def forecaster_scores(
                 skill=skill(square, reference_brier),
                 log_skill=skill(log, reference_log),
                 p_value=paired_test(square, reference_brier).p_value,
+                over_simple=skill(square, simple_brier),
             )
 
 
+def network_gains(judged: JudgedForecasts) -> Iterator[NetworkGain]:
+    """What is published against the same publisher without the network's members, where both were
+    judged; without a pooled stack that is the stack."""
+    bar = WITHOUT_NETWORK if WITHOUT_NETWORK in judged.probabilities else STACK
+    if not {PUBLISHED, bar} <= set(judged.probabilities):
+        return
+    choices: tuple[CellChoice, ...] = ("all", "active")
+    for cells, target in product(choices, TARGETS):
+        outcome = _outcome(judged, target, cells)
+        ours, theirs = (
+            brier(judged.probabilities[name][target], outcome) for name in (PUBLISHED, bar)
+        )
+        p_value = paired_test(ours, theirs).p_value
+        yield NetworkGain(cells, target, skill(ours, theirs), p_value)
+
+
 def captured_fractions(lines: Sequence[ForecasterScore]) -> Iterator[CapturedFraction]:
-    """The way from the stack to the oracle, where there is one."""
+    """The way from the simple stack to the oracle, where there is one."""
     score = {(line.cells, line.target, line.forecaster): line.brier for line in lines}
     for line in lines:
         oracle = score.get((line.cells, line.target, FAIR_ORACLE))
         if oracle is not None and "oracle" not in line.forecaster:
             stack = score[line.cells, line.target, STACK]
+            stack = score.get((line.cells, line.target, SIMPLE), stack)
             room = stack - oracle
             fraction = (stack - line.brier) / room if room else float("nan")
             yield CapturedFraction(line.cells, line.target, line.forecaster, fraction)

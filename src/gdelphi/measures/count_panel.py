@@ -99,7 +99,7 @@ def read_count_panel(source: Settings | Connection, roots: Profiles) -> CountPan
 
 def _places_by_actor(streams: tuple[str, ...]) -> dict[str, int]:
     """The position of a stream by the code that its country has as an actor."""
-    place = {}
+    place: dict[str, int] = {}
     for number, stream in enumerate(streams):
         country = country_by_fips(stream)
         if country and country.cameo:
@@ -108,7 +108,8 @@ def _places_by_actor(streams: tuple[str, ...]) -> dict[str, int]:
 
 
 def _small(counts: npt.NDArray[Any]) -> CountArray:
-    return np.minimum(counts, MOST).astype(np.uint16)
+    small: CountArray = np.minimum(counts, MOST).astype(np.uint16)
+    return small
 
 
 _WINDOW: Final = "NewsDay BETWEEN ? AND ?"

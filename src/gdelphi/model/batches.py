@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdelphi.common.types import IntArray
+from gdelphi.common.types import TARGETS, FloatArray, IntArray, VectorArray
 from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.measures.space import BLOCKS, Space
 from gdelphi.model.config import MeasureConfig
@@ -45,8 +45,10 @@ class BatchMaker:
         *,
         points: int,
         device: torch.device | str = "cpu",
+        stack: VectorArray | None = None,
     ) -> None:
-        self.arrays, self.pack = arrays, arrays.pack
+        """`stack` has the logits of the stack after each day, [stream, day, target, code]."""
+        self.arrays, self.pack, self.stack = arrays, arrays.pack, stack
         self.days, self.memory_days = config.context_days, config.memory_days
         self.most = points
         self.device = torch.device(device)
@@ -62,9 +64,11 @@ class BatchMaker:
         random: np.random.Generator | None = None,
         *,
         clouds: bool = True,
+        stack: FloatArray | None = None,
     ) -> Batch:
         """The sequences of these streams that end on these days; without `random` the heaviest
-        points of clouds that have too many, and on request no points at all."""
+        points of clouds that have too many, and on request no points at all. With `stack`, [B,
+        target, code], these are the logits of the stack after the last day."""
         length = self.memory_days + self.days - 1
         window = ends[:, None] - np.arange(length - 1, -1, -1)
         if clouds:
@@ -90,6 +94,7 @@ class BatchMaker:
             thresholds=self._tensor(origins.of(arrays.thresholds)),
             pooled=self._tensor(arrays.pooled[:, origins.days].transpose(1, 2, 0, 3)),
             usual=self._tensor(arrays.usual[streams[:, None], origins.days]),
+            stack=self._tensor(self._stack(origins, stack)),
         )
         # What the day after each origin brought; nothing is known of days before the first.
         outcomes = arrays.outcomes[:, origins.streams, origins.days].transpose(1, 2, 0, 3)
@@ -98,6 +103,17 @@ class BatchMaker:
         rows = self.pack.counts[origins.streams, after]
         rows = np.where(np.isnan(outcomes[:, :, 0]), np.nan, rows)
         return Batch(past, self._tensor(outcomes), self._tensor(rows), streams, ends)
+
+    def _stack(self, origins: "_Window", last: FloatArray | None) -> FloatArray:
+        """Logits of the stack after each day, [B, T, target, code]; NaN where there are none."""
+        shape = (*origins.days.shape, len(TARGETS), self.arrays.shares.shape[2])
+        logits = np.full(shape, np.nan)
+        if self.stack is not None:
+            logits = self.stack[origins.streams, origins.days]
+            logits = np.where(origins.inside[:, :, None, None], logits, np.nan)
+        if last is not None:
+            logits[:, -1] = last
+        return logits
 
     def clouds_on(self, day: int) -> tuple[Tensor, Tensor]:
         """The clouds of all streams on a day: points [stream, n, dimension] and weights."""

@@ -3,9 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from gdelphi.common.errors import TrainingError
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
 from gdelphi.common.types import IntArray, VectorArray
@@ -22,6 +24,8 @@ from gdelphi.measures.space import Space, load_space
 from gdelphi.model.batches import BatchMaker
 from gdelphi.model.config import MeasureConfig
 from gdelphi.model.network import MeasureModel
+from gdelphi.stack.files import PackStack, stack_of_pack
+from gdelphi.stack.fitted import STACK, StackFit
 
 SIZES: Final = {
     "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout"
@@ -42,6 +46,10 @@ class TrainingData:
     """target days of validation A"""
     finest: VectorArray
     """points of the finest codes, [finest, event dimension]"""
+    stack: PackStack
+    """what forecasts without the network, which the network starts from"""
+    stack_logits: VectorArray | None
+    """of the stack after each day, [stream, day, target, code]; NaN where it says nothing"""
 
     @property
     def config(self) -> MeasureConfig:
@@ -83,24 +91,52 @@ class TrainingData:
     def batches(self, device: torch.device) -> BatchMaker:
         """Who makes batches of these data on a device."""
         points = self.settings.train.points
-        return BatchMaker(self.arrays, self.space, self.config, points=points, device=device)
+        return BatchMaker(
+            self.arrays, self.space, self.config, points=points, device=device,
+            stack=self.stack_logits,
+        )  # fmt: skip
 
 
-def load_training_data(settings: Settings, on_day: OnPacked | None = None) -> TrainingData:
-    """Load what a training reads; a pack is made if there is none of these days."""
+def load_training_data(
+    settings: Settings, on_day: OnPacked | None = None, on_step: OnStep = silent
+) -> TrainingData:
+    """Load what a training reads; a pack is made if there is none of these days, and a stack
+    fitted if there is none of this pack."""
     space = load_space(measures_folder(settings) / "space")
     packed = pack_days(settings, space, on_day=on_day)
     pack = Pack(packed.folder)
     sequences = Sequences(pack, settings)
+    ends = target_days(sequences, "train") - 1
+    stack = stack_of_pack(settings, sequences, on_step)
+    if stack.folder is None:
+        on_step(f"no stack of counts: {stack.reason}; the simple stack is the bar")
+    logits = stack_logits(stack.load(), pack)
+    if logits is not None:  # days on which there is a start to learn from
+        ends = ends[~np.isnan(logits[:, ends]).all(axis=(0, 2, 3))]
     return TrainingData(
         settings,
         space,
         read_pack_arrays(pack),
         sequences,
-        ends=target_days(sequences, "train") - 1,
+        ends=ends,
         validation_a=target_days(sequences, "validation_a"),
         finest=finest_codes(settings, space),
+        stack=stack,
+        stack_logits=logits,
     )
+
+
+def stack_logits(fit: StackFit | None, pack: Pack) -> VectorArray | None:
+    """The stack's answers on the days that it was fitted on, out of fold, by the day before each:
+    [stream, day, target, code]."""
+    if fit is None:
+        return None
+    days, streams = pack.shape
+    answers = fit.out_of_fold.logits[STACK]  # [target, day, stream, code]
+    logits = np.full((streams, days, *answers.shape[::3]), np.nan, np.float32)
+    origins = fit.out_of_fold.days - 1 - pack.first_day.toordinal()
+    logits[:, origins] = answers.transpose(2, 1, 0, 3)
+    return logits
 
 
 def target_days(sequences: Sequences, part: SplitPart) -> IntArray:

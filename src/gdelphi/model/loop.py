@@ -69,6 +69,7 @@ class TrainProgress(Protocol):
     """What a long run tells whoever watches."""
 
     def packed(self, done: int, total: int, points: int) -> None: ...
+    def stage(self, what: str) -> None: ...
     def stepped(self, status: TrainStatus) -> None: ...
 
 
@@ -334,6 +335,7 @@ class _Loop:
         return better
 
     def _save_model(self) -> None:
+        self.run.task.settle(self.run.ema, self.record)
         card = self.run.task.card(self.folder.folder.name, self.record, self.run.parameters)
         self.folder.save_model(self.run.ema, self.run.best, self.record, card)
 

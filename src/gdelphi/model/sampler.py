@@ -5,7 +5,7 @@ the network in batches. Everything at an origin is a function of the days up to 
 so that a forecast made later, among others or again, is the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
@@ -92,16 +92,18 @@ class Sampler:
         seed: int = 0,
         furthest: int = 1,
         kept: int = KEPT,
+        stack: Callable[[date], FloatArray] | None = None,
     ) -> None:
         """A roll-out goes to the horizon asked for, or to `furthest` if that is more: whoever asks
-        for several horizons has them at once."""
+        for several horizons has them at once. `stack` gives the stack's logits at an origin,
+        [target, stream, code], that the direct reading starts from."""
         if arrays.pack.facts.space != trained.space.fingerprint:
             raise ForecastError(
                 f"the model speaks of the space {trained.space.fingerprint}, the days lie in "
                 f"{arrays.pack.facts.space}: take the model of these measures, or train one"
             )
         self.model, self.arrays = trained.model, arrays
-        self.number, self.seed, self.furthest = number, seed, furthest
+        self.number, self.seed, self.furthest, self.stack = number, seed, furthest, stack
         device = self.model.device
         self._maker = BatchMaker(
             arrays, trained.space, self.model.config, points=POINTS, device=device
@@ -166,7 +168,7 @@ class Sampler:
     def _path(self, stream: int, end: int, last: int) -> list[Sampled]:
         """One stream on the days after tomorrow."""
         origin = self.arrays.pack.first_day + timedelta(days=end)
-        batch = self._maker.make(np.array([stream]), np.array([end]), clouds=False)
+        batch = self._batch(np.array([stream]), end)
         clouds = self._clouds(np.array([stream]), end)
         rollout = Rollout(self.model, self.arrays, self._table, batch, self._drawing, clouds=clouds)
         name = self.streams[stream]
@@ -190,7 +192,7 @@ class Sampler:
     def _some(self, streams: slice, end: int) -> Sampled:
         """The same for some streams."""
         chosen = np.arange(len(self.streams))[streams]
-        batch = self._maker.make(chosen, np.full(len(chosen), end), clouds=False)
+        batch = self._batch(chosen, end)
         output: ModelOutput = self.model(batch.past, last=True, clouds=self._clouds(chosen, end))
         past = batch.past.last()
         origins = self._origins(batch)
@@ -210,6 +212,13 @@ class Sampler:
             _array(output.log_rate[:, -1].exp()),
             self._arrays(generated.drawn, generated.futures, len(chosen)),
         )
+
+    def _batch(self, streams: IntArray, end: int) -> Batch:
+        stack = None
+        if self.stack is not None:
+            origin = self.arrays.pack.first_day + timedelta(days=end)
+            stack = self.stack(origin)[:, streams].swapaxes(0, 1)
+        return self._maker.make(streams, np.full(len(streams), end), clouds=False, stack=stack)
 
     def _clouds(self, streams: IntArray, end: int) -> Tensor:
         """The encoded clouds of streams on the days of the context, [stream, T, q, width]."""

@@ -77,6 +77,9 @@ class TrainingTask(Protocol):
     def evaluate(self, model: Any) -> dict[str, Any]:
         """Figures on validation A, the lower `score` the better."""
 
+    def settle(self, model: Any, record: TrainingRecord) -> None:
+        """Write into the model's config what the evaluation of the kept step has chosen."""
+
     def save_beside(self, folder: Path) -> None:
         """Write what the model is used with: the space of its points, the words it knows."""
 

@@ -91,10 +91,16 @@ class MeasureTask:
         drawing = Drawing(EVALUATED_FUTURES, self.settings.slots, self.futures.spare_atoms)
         sampling = FutureSampling(self.table, drawing, every=EVALUATED_EVERY)
         days = self.data.validation_a
-        return evaluate(model, self.batches, self.data.arrays, days, sampling=sampling).figures()
+        return evaluate(
+            model, self.batches, self.data.arrays, days, sampling=sampling, shrink=True
+        ).figures()
+
+    def settle(self, model: MeasureModel, record: TrainingRecord) -> None:
+        model.config.shrinkage = tuple(record.best["shrinkage"])
 
     def save_beside(self, folder: Path) -> None:
         self.data.space.save(folder / "space")
+        self.data.stack.copy(folder)
 
     def card(self, name: str, record: TrainingRecord, parameters: int) -> str:
         return model_card(name, self.origin(), record, parameters)
@@ -119,7 +125,7 @@ def train(
     with training_device(settings.train) as accelerator:
         watcher = progress if progress and accelerator.is_main_process else SILENT
         with main_process_first(accelerator):
-            data = load_training_data(settings, watcher.packed)
+            data = load_training_data(settings, watcher.packed, watcher.stage)
         task = MeasureTask(data, accelerator.device, futures)
         return run_training(
             task, out, accelerator, resume=resume, progress=watcher, tensorboard=tensorboard
@@ -159,7 +165,8 @@ def estimate_training(
 ) -> TrainingEstimate:
     """Make a few steps and forget them; writes nothing but a pack, if there is none."""
     with training_device(settings.train) as accelerator:
-        data = load_training_data(settings, (progress or SILENT).packed)
+        watcher = progress or SILENT
+        data = load_training_data(settings, watcher.packed, watcher.stage)
         task = MeasureTask(data, accelerator.device)
         on_gpu = accelerator.device.type == "cuda"
         making, stepping = [], []

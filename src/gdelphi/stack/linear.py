@@ -38,6 +38,7 @@ from gdelphi.stack.logistic import LinearModel, regress_around
 LOGIT_LIMIT = 1e-6  # members' probabilities are held this far from 0 and 1
 VOLUME_DAYS = 30  # present days that a stream's usual volume is taken from
 RIDGE = 1.0  # beside many thousand cells, a mild pull
+LEVEL_RIDGE = 1e6  # levels drift: that of earlier days is worse than none
 INTERCEPT = "intercept"
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -104,10 +105,15 @@ class Stack:
     members: Sequence[Forecaster]
     fitted: Coefficients | None = None
     name: str = "stack"
+    plain: bool = False
+    """the members' logits are its only features, and its level is held; for members that know of
+    weekdays and volumes already"""
 
     def features(self) -> tuple[str, ...]:
         """Names of the features, in the order of the regression's columns."""
-        members = (f"logit {member.name}" for member in self.members)
+        members = tuple(f"logit {member.name}" for member in self.members)
+        if self.plain:
+            return members
         weekdays = (f"weekday {name}" for name in WEEKDAYS)
         return (*members, *weekdays, "log relative volume", "log usual volume")
 
@@ -162,7 +168,9 @@ class Stack:
         for target, ridge in ridges.items():
             line = self._linear_model(start[target])
             if ridge is not None:
-                line = regress_around(*_known_cells(examples, target), line, ridge=ridge)
+                cells = _known_cells(examples, target)
+                level_ridge = LEVEL_RIDGE if self.plain else 0.0
+                line = regress_around(*cells, line, ridge=ridge, level_ridge=level_ridge)
             fitted[target] = self._named(*line)
         return replace(self, fitted=fitted)
 
@@ -260,7 +268,8 @@ class Stack:
                 logit(np.concatenate([one.probability(target) for one in answers[member.name]]))
                 for member in self.members
             ]
-            matrices[target] = np.column_stack([*logits, weekday, volume])
+            columns = logits if self.plain else [*logits, weekday, volume]
+            matrices[target] = np.column_stack(columns)
         return matrices
 
     def _linear_model(self, coefficients: Mapping[str, float]) -> LinearModel:

@@ -32,6 +32,9 @@ class TextTask:
         """What the model does, for its card."""
         raise NotImplementedError
 
+    def settle(self, model: Any, record: TrainingRecord) -> None:
+        """Nothing is chosen on validation A beside the step."""
+
     def save_beside(self, folder: Path) -> None:
         """The vocabulary, beside the weights."""
         self.vocabulary.save(folder)

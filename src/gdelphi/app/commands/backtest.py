@@ -171,6 +171,8 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
     out.print(about)
     for cells in ("all", "active"):
         out.print(_scores(summary, cells))
+    if summary.get("network"):
+        out.print(_network(summary["network"]))
     if summary["shares"]:
         out.print(_shares(summary["shares"]))
     if summary["futures"]:
@@ -178,16 +180,32 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
 
 
 def _scores(summary: Mapping[str, Any], cells: str) -> Table:
+    lines = [line for line in summary["scores"] if line["cells"] == cells]
+    simple = any(line["forecaster"] == "simple stack" for line in lines)
     shown = table(
         "target", "forecaster", ">Brier", ">log score", ">calibration", ">skill", ">95%", ">p",
+        *([">over the simple stack"] if simple else []),
         title=f"\n{cells} cells, skill against the stack", no_wrap=True,
     )  # fmt: skip
-    for line in (line for line in summary["scores"] if line["cells"] == cells):
+    for line in lines:
         shown.add_row(
             line["target"], line["forecaster"], number(line["brier"]), number(line["log_score"]),
             number(line["calibration_error"], 4), *skill_cells(line["skill"]),
             chance(line["p_value"]),
+            *([skill_cells(line["over_simple"])[0]] if simple else []),
         )  # fmt: skip
+    return shown
+
+
+def _network(lines: Sequence[Mapping[str, Any]]) -> Table:
+    shown = table(
+        "cells", "target", ">skill", ">95%", ">p",
+        title="\nwhat the network adds: published against the same without the network",
+        no_wrap=True,
+    )  # fmt: skip
+    for line in lines:
+        cells = (*skill_cells(line["skill"]), chance(line["p_value"]))
+        shown.add_row(line["cells"], line["target"], *cells)
     return shown
 
 

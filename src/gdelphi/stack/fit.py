@@ -1,0 +1,342 @@
+"""Fitting the stack, out of fold.
+
+The days that may be learned from are cut into folds: the two halves of the training days,
+validation A and validation B. Every part is fitted once without each fold, to answer for it, and
+once on all days, to forecast. What stands on others' answers (trees and lines on the intensity, the
+pool on all, the network on the pool) so learns from answers as good as those that it will be given,
+and not from better ones.
+
+    baselines -> simple stack -+-> base -> trees, lines -> pool
+    counts    -> intensity    -+
+
+Days close to a fold are left out of what answers for it: their past overlaps with its days.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.types import TARGETS, BoolArray, FloatArray, IntArray
+from gdelphi.measures.count_panel import CountPanel
+from gdelphi.measures.targets import surge_threshold
+from gdelphi.stack.cells import CATEGORIES, CellTable
+from gdelphi.stack.count_targets import row_weight_pool, target_chances
+from gdelphi.stack.fitted import (
+    INTENSITY,
+    LOGISTIC,
+    POOLED,
+    SAMPLES,
+    SEED,
+    SIMPLE,
+    STACK,
+    TREES,
+    OutOfFold,
+    StackFit,
+    StartLogits,
+    TableFit,
+    base_logits,
+    intensity_table,
+    line_columns,
+    pooled_logits,
+    table_logits,
+    whole_table,
+)
+from gdelphi.stack.intensity import Intensity, fit_intensity
+from gdelphi.stack.linear import (
+    LEVEL_RIDGE,
+    Stack,
+    StackExample,
+    default_stack,
+    expit,
+    logit,
+)
+from gdelphi.stack.logistic import LinearModel, minimise_log_loss, regress_around
+from gdelphi.stack.root_lines import fit_root_lines
+from gdelphi.stack.trees import MORE_ROUNDS, TreeGrower
+
+MOST_DAYS: Final = 1500  # that are learned from, the last ones
+FEWEST_DAYS: Final = 120
+SIMPLE_DAYS: Final = 365  # that the simple stack learns from, before validation B
+SEASON_DAYS: Final = 1200  # from so many on seasons are shown
+EMBARGO: Final = 7  # days beside a fold
+SURE: Final = 0.01  # cells that the base is surer of teach trees and lines nothing
+SEEDS: Final = 3  # of the trees that forecast
+POOL_START: Final = {SIMPLE: 0.0, INTENSITY: 0.0, TREES: 0.5, LOGISTIC: 0.5}
+POOL_RIDGE: Final = 1e4  # in cells
+
+
+class FitDays(NamedTuple):
+    """Target days that may be learned from, in their order."""
+
+    train: Sequence[date]
+    validation_a: Sequence[date]
+    validation_b: Sequence[date]
+
+
+def fit_stack(panel: CountPanel, days: FitDays, on_step: OnStep = silent) -> StackFit:
+    """Fit everything that forecasts without a network, and answer for the days of fitting."""
+    data = _data_of(panel, days, on_step)
+    on_step("fitting expected rows")
+    folds = [fit_intensity(panel, data.positions[rest]) for rest in data.rests]
+    whole = fit_intensity(panel, data.positions)
+    on_step("fitting trees and regressions")
+    return _fit_tables(data, folds, whole, on_step)
+
+
+# --- days and folds -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The days of fitting: what the baselines say of them, and what came."""
+
+    panel: CountPanel
+    positions: IntArray
+    """of the target days in the panel"""
+    folds: Sequence[IntArray]
+    """places in `positions`"""
+    rests: Sequence[IntArray]
+    """places that a fold's fits may learn from"""
+    members: FloatArray
+    """logits of the baselines, [target, day, stream, root, member]"""
+    simple: FloatArray
+    """logits of the simple stack without validation B, [target, day, stream, root]"""
+    last_simple: Stack
+    """the simple stack that forecasts"""
+    outcomes: FloatArray
+    """[target, day, stream, root]; NaN where undefined"""
+    thresholds: FloatArray
+    """of surges, [day, stream, root]"""
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.last_simple.members]
+
+
+def _data_of(panel: CountPanel, days: FitDays, on_step: OnStep) -> _Data:
+    roots, simple = panel.roots, default_stack()
+    before = [*days.train, *days.validation_a]
+    wanted = [*before, *days.validation_b][-MOST_DAYS:]
+    on_step(f"asking the baselines about {len(wanted)} days")
+    examples = simple.examples(roots, wanted)
+    if len(examples) < FEWEST_DAYS:
+        raise ForecastError(
+            f"{len(examples)} days to learn from are too few, at least {FEWEST_DAYS} with "
+            "context_days before them are needed: ingest more days, or set split.* otherwise"
+        )
+    positions = np.array([(example.day - roots.days[0]).days for example in examples])
+    folds = _folds(examples, days)
+    early = [example for example in examples if example.day <= before[-1]][-SIMPLE_DAYS:]
+    late = [example for example in examples if example.day > before[-1]]
+    first = simple.fit_examples(early)
+    shape = (len(examples), len(roots.streams), len(roots.codes))
+    return _Data(
+        panel=panel,
+        positions=positions,
+        folds=folds,
+        rests=[_rest(positions, fold) for fold in folds],
+        members=np.stack([_member_logits(simple, examples, target, shape) for target in TARGETS]),
+        simple=np.stack(
+            [
+                logit(np.stack([first.answer(example, target) for example in examples])).reshape(
+                    shape
+                )
+                for target in TARGETS
+            ]
+        ),
+        last_simple=simple.fit_examples([*early, *late], like=first.coefficients()),
+        outcomes=np.stack(
+            [np.stack([example.outcomes[target] for example in examples]) for target in TARGETS]
+        ),
+        thresholds=np.stack(
+            [surge_threshold(roots, roots.days[position - 1]) for position in positions]
+        ),
+    )
+
+
+def _folds(examples: Sequence[StackExample], days: FitDays) -> list[IntArray]:
+    """Halves of the training days, validation A, validation B."""
+    train, known = (
+        sum(example.day <= day for example in examples)
+        for day in (days.train[-1], days.validation_a[-1])
+    )
+    edges = [0, train // 2, train, known, len(examples)]
+    return [np.arange(*edge) for edge in pairwise(edges)]
+
+
+def _rest(positions: IntArray, fold: IntArray) -> IntArray:
+    """Places of the days that lie outside a fold and not close to it."""
+    first, last = positions[fold[0]], positions[fold[-1]]
+    return np.flatnonzero((positions < first - EMBARGO) | (positions > last + EMBARGO))
+
+
+def _member_logits(
+    simple: Stack, examples: Sequence[StackExample], target: str, shape: tuple[int, ...]
+) -> FloatArray:
+    size = len(simple.members)
+    logits = np.stack([example.features[target][:, :size] for example in examples])
+    return logits.reshape(*shape, size)
+
+
+# --- trees, lines and the pool --------------------------------------------------------------------
+
+
+def _fit_tables(
+    data: _Data, folds: Sequence[Intensity], whole: Intensity, on_step: OnStep
+) -> StackFit:
+    panel = data.panel
+    expected = np.empty(data.outcomes.shape[1:])
+    for fold, intensity in zip(data.folds, folds, strict=True):
+        expected[fold] = intensity.expected_rows(panel, data.positions[fold])
+    row_weights = row_weight_pool(panel.roots, int(data.positions[-1]) + 1)
+    shapes = np.mean([one.shapes for one in folds], axis=0)
+    intensity_logits = _intensity_logits(data, expected, shapes, row_weights)
+    bases = {}
+    base = np.empty_like(data.simple)
+    for number, target in enumerate(TARGETS):
+        given = np.stack([data.simple[number], intensity_logits[number]], axis=-1)
+        bases[target] = _base(given, data.outcomes[number])
+        base[number] = base_logits(bases[target], given[..., 0], given[..., 1])
+    seasons = len(data.positions) >= SEASON_DAYS
+    table = whole_table(
+        intensity_table(whole, panel, data.positions, expected, seasons),
+        StartLogits(data.members, data.simple, intensity_logits, base),
+        data.names,
+    )
+    learner = _TableLearner(data, table)
+    logits = {SIMPLE: data.simple, INTENSITY: intensity_logits}
+    logits |= {name: np.full_like(base, np.nan) for name in (TREES, LOGISTIC)}
+    tables = {}
+    for number, target in enumerate(TARGETS):
+        on_step(f"fitting trees and regressions for {target}")
+        start = base[number]
+        rounds = learner.rounds(number, start)
+        for fold, rest in zip(data.folds, data.rests, strict=True):
+            fitted = learner.fit(number, bases[target], start, rest, rounds=rounds)
+            part = CellTable(table.names, table.values[fold])
+            for name, values in table_logits(fitted, part, start[fold].ravel()).items():
+                logits[name][number, fold] = values.reshape(start[fold].shape)
+        everything = np.arange(len(data.positions))
+        tables[target] = learner.fit(
+            number, bases[target], start, everything, rounds=round(rounds * MORE_ROUNDS),
+            seeds=SEEDS,
+        )  # fmt: skip
+    given = np.stack([logits[name] for name in POOLED], axis=-1)
+    pool = {target: _pool(given[n], data.outcomes[n]) for n, target in enumerate(TARGETS)}
+    logits[STACK] = pooled_logits(pool, given)
+    first = panel.roots.days[0].toordinal()
+    kept = {name: logits[name].astype(np.float32) for name in (INTENSITY, TREES, LOGISTIC, STACK)}
+    return StackFit(
+        simple=replace(data.last_simple, name=SIMPLE),
+        intensity=whole,
+        row_weights=row_weights,
+        tables=tables,
+        pool=pool,
+        seasons=seasons,
+        out_of_fold=OutOfFold(data.positions + first, kept),
+    )
+
+
+def _intensity_logits(
+    data: _Data, expected: FloatArray, shapes: FloatArray, row_weights: FloatArray
+) -> FloatArray:
+    """[target, day, stream, root]"""
+    chances = target_chances(
+        expected,
+        shapes,
+        row_weights,
+        data.thresholds,
+        ordinals=data.positions + data.panel.roots.days[0].toordinal(),
+        samples=SAMPLES,
+        seed=SEED,
+    )
+    return np.stack([logit(chances[target]) for target in TARGETS])
+
+
+def _base(given: FloatArray, outcome: FloatArray) -> LinearModel:
+    """Regression over the logits of simple stack and intensity, from the mean of both."""
+    matrix, known = _known(given, outcome)
+    return regress_around(matrix, known, LinearModel(np.array([0.5, 0.5]), 0.0), ridge=1.0)
+
+
+def _pool(given: FloatArray, outcome: FloatArray) -> LinearModel:
+    """Weights of the members' logits and a level, held to the mean of trees and lines:
+
+    log loss + POOL_RIDGE / 2 |weights - start|^2 + LEVEL_RIDGE / 2 level^2.
+    """
+    start = np.array([POOL_START[name] for name in POOLED])
+    matrix, known = _known(given, outcome)
+    if len(np.unique(known)) < 2:
+        return LinearModel(start, 0.0)
+    design = np.column_stack([matrix, np.ones(len(matrix))])
+    pull = np.append(np.full(len(start), POOL_RIDGE), LEVEL_RIDGE)
+    offset = matrix @ start
+    change = minimise_log_loss(lambda: [(design, known, offset)], pull, np.zeros(len(pull)))
+    return LinearModel(start + change[:-1], float(change[-1]))
+
+
+def _known(given: FloatArray, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows of logits and their outcomes, where all are defined."""
+    matrix, flat = given.reshape(-1, given.shape[-1]), outcome.ravel()
+    known = ~(np.isnan(matrix).any(axis=1) | np.isnan(flat))
+    return matrix[known], flat[known]
+
+
+class _TableLearner:
+    """Fits trees and lines on days of one table."""
+
+    def __init__(self, data: _Data, table: CellTable) -> None:
+        self.data, self.table = data, table
+        self.cells = int(np.prod(table.values.shape[1:3]))
+        self.root = np.tile(
+            np.arange(table.values.shape[2]), len(table.rows) // table.values.shape[2]
+        )
+        self.grower = TreeGrower(table.rows, table.names, CATEGORIES)
+
+    def rounds(self, target: int, start: FloatArray) -> int:
+        """How many rounds of trees, grown on training days, are best on the validation days."""
+        *train, validation_a, validation_b = self.data.folds
+        grow = self._rows(target, start, np.concatenate(train))
+        stop = self._rows(target, start, np.concatenate([validation_a, validation_b]))
+        return self.grower.rounds(grow, stop, self._outcome(target), start.ravel())
+
+    def fit(
+        self,
+        target: int,
+        base: LinearModel,
+        start: FloatArray,
+        days: IntArray,
+        *,
+        rounds: int,
+        seeds: int = 1,
+    ) -> TableFit:
+        """Trees and lines of a target, from the base logits, on some of the days."""
+        rows = self._rows(target, start, days)
+        outcome = self._outcome(target)
+        trees = self.grower.grow(rows, outcome, start.ravel(), rounds=rounds, seeds=seeds)
+        shown = np.nan_to_num(self.table.rows[rows][:, line_columns(self.table)])
+        lines = fit_root_lines(
+            shown, outcome[rows], start.ravel()[rows], self.root[rows],
+            roots=self.table.values.shape[2],
+        )  # fmt: skip
+        return TableFit(base, trees, lines)
+
+    def _outcome(self, target: int) -> FloatArray:
+        outcome: FloatArray = self.data.outcomes[target].ravel()
+        return outcome
+
+    def _rows(self, target: int, start: FloatArray, days: IntArray) -> BoolArray:
+        """Rows of the table that teach: cells of some days that are known and not sure."""
+        of_day = np.zeros(len(start), np.bool_)
+        of_day[days] = True
+        chance = expit(start)
+        open_cells = (chance > SURE) & (chance < 1 - SURE)  # not-a-number is neither
+        known = open_cells & ~np.isnan(self.data.outcomes[target])
+        rows: BoolArray = (known & of_day[:, None, None]).ravel()
+        return rows

@@ -1,0 +1,412 @@
+"""The stack at work: everything that forecasts without a network, and its combination.
+
+    simple stack    logistic regression over the baselines
+    intensity       expected rows from what the last days excite
+    trees           boosted trees on the table of cells   } both start from a logistic regression
+    logistic        a line for each root on that table    } over the two above
+    stack           a weighted mean of the logits of all four, held to the mean of the last two
+
+All are ordinary forecasters of the roots, one day ahead. On days that they were fitted on they
+answer with fits which did not see those days, so that whatever is built on them learns from honest
+answers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.types import (
+    TARGETS,
+    FloatArray,
+    Forecast,
+    Forecaster,
+    History,
+    IntArray,
+    make_forecast,
+)
+from gdelphi.measures.count_panel import CountPanel
+from gdelphi.measures.targets import surge_threshold
+from gdelphi.stack.cells import CATEGORIES, CellTable, cell_table
+from gdelphi.stack.count_targets import target_chances
+from gdelphi.stack.intensity import Intensity
+from gdelphi.stack.linear import INTERCEPT, Answers, Stack, ask, expit, logit
+from gdelphi.stack.logistic import LinearModel
+from gdelphi.stack.root_lines import RootLines
+from gdelphi.stack.trees import Trees
+from gdelphi.stack.usual import usual_of
+
+SIMPLE: Final = "simple stack"
+INTENSITY: Final = "intensity"
+TREES: Final = "trees"
+LOGISTIC: Final = "logistic"
+STACK: Final = "stack"
+POOLED: Final = (SIMPLE, INTENSITY, TREES, LOGISTIC)
+"""members of the stack, in the order of its weights"""
+SAMPLES: Final = 1000  # simulated days that headlines and surges are counted on
+SEED: Final = 0  # of their random numbers
+KEPT: Final = 16  # answers of the stack that are remembered
+BLOCK_DAYS: Final = 64  # target days whose tables are made at once
+RECENCY: Final = "recency"
+
+CellArray = npt.NDArray[np.float32]
+
+
+class OutOfFold(NamedTuple):
+    """Answers on the days of fitting, each by fits that did not see it."""
+
+    days: IntArray
+    """ordinals, increasing"""
+    logits: Mapping[str, CellArray]
+    """forecaster -> [target, day, stream, root]; NaN where undefined"""
+
+    def at(self, day: date, name: str) -> FloatArray | None:
+        """Logits [target, stream, root] of a forecaster; None if it was not fitted on that day."""
+        place = int(np.searchsorted(self.days, day.toordinal()))
+        if place == len(self.days) or self.days[place] != day.toordinal():
+            return None
+        return self.logits[name][:, place].astype(np.float64)
+
+
+class TableFit(NamedTuple):
+    """What was fitted of one target on the table of cells."""
+
+    base: LinearModel
+    """over the logits of simple stack and intensity"""
+    trees: Trees
+    lines: RootLines
+
+
+@dataclass(frozen=True, eq=False)
+class StackFit:
+    """All that was fitted: what a folder of a model keeps."""
+
+    simple: Stack
+    intensity: Intensity
+    row_weights: FloatArray
+    """pool of weights of single rows, [root, number]"""
+    tables: Mapping[str, TableFit]
+    """by target"""
+    pool: Mapping[str, LinearModel]
+    """by target, over the logits of POOLED"""
+    seasons: bool
+    """whether the table of cells has seasons"""
+    out_of_fold: OutOfFold
+
+
+class StartLogits(NamedTuple):
+    """What the table of cells is given of the answers below it, [target, day, stream, root]; the
+    members' have one more axis, [..., member]."""
+
+    members: FloatArray
+    simple: FloatArray
+    intensity: FloatArray
+    base: FloatArray
+
+
+def whole_table(table: CellTable, start: StartLogits, members: Sequence[str]) -> CellTable:
+    """The table of cells with the answers below it, of all targets, and the names of cells."""
+    names, columns = [], []
+    for number, target in enumerate(TARGETS):
+        for name, values in zip(
+            ("simple stack", "intensity", "base"),
+            (start.simple, start.intensity, start.base),
+            strict=True,
+        ):
+            names.append(f"{name} {target}")
+            columns.append(values[number])
+        for place, member in enumerate(members):
+            names.append(f"{member} {target}")
+            columns.append(start.members[number, ..., place])
+    days, streams, roots = table.values.shape[:3]
+    root, stream = np.arange(roots), np.arange(streams)[:, None]
+    columns += [np.broadcast_to(place, (days, streams, roots)) for place in (root, stream)]
+    stacked = np.stack([np.asarray(column, np.float32) for column in columns], axis=3)
+    return table.with_columns([*names, *CATEGORIES], stacked)
+
+
+def line_columns(table: CellTable) -> list[int]:
+    """The columns that regressions are shown: those that are numbers."""
+    return [place for place, name in enumerate(table.names) if name not in (*CATEGORIES, "weekday")]
+
+
+def table_logits(fit: TableFit, table: CellTable, base: FloatArray) -> dict[str, FloatArray]:
+    """Logits of trees and lines [row] for the rows of a whole table with these base logits."""
+    rows = table.rows
+    root = rows[:, table.names.index("root")].astype(np.int64)
+    shown = np.nan_to_num(rows[:, line_columns(table)])
+    known = np.nan_to_num(base)
+    return {
+        TREES: base + fit.trees.added(rows),
+        LOGISTIC: base + fit.lines.added(shown, known, root),
+    }
+
+
+# --- forecasters ----------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """The cells of some target days without answers, and the expected rows, [day, ...]."""
+
+    first: int
+    table: CellTable
+    expected: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CountForecasters:
+    """The forecasters of a fit over the days of a panel."""
+
+    fit: StackFit
+    panel: CountPanel
+    latest: dict[date, FloatArray] = field(default_factory=dict)
+    """logits of the stack for the target days that were asked about last"""
+
+    def keep(self, day: date, logits: FloatArray) -> None:
+        """Remember an answer, and forget the oldest."""
+        self.latest[day] = logits
+        while len(self.latest) > KEPT:
+            self.latest.pop(next(iter(self.latest)))
+
+    @cached_property
+    def _blocks(self) -> Callable[[int], _Block]:
+        return lru_cache(2)(self._make_block)
+
+    @property
+    def stack(self) -> "PooledStack":
+        intensity = IntensityForecaster(self)
+        tables = [TableForecaster(name, self, intensity) for name in (TREES, LOGISTIC)]
+        return PooledStack(self, (self.fit.simple, intensity, *tables))
+
+    def expected_rows(self, day: date) -> FloatArray:
+        """Of a target day, [stream, root]."""
+        block, place = self._at(day)
+        expected: FloatArray = block.expected[place]
+        return expected
+
+    def table(self, day: date) -> CellTable:
+        """The cells of a target day, without answers."""
+        block, place = self._at(day)
+        return CellTable(block.table.names, block.table.values[place : place + 1])
+
+    def _at(self, day: date) -> tuple[_Block, int]:
+        position = (day - self.panel.roots.days[0]).days
+        if not 0 < position <= len(self.panel.roots.days):
+            raise ForecastError(
+                f"no counts of the day before {day}: they reach from {self.panel.roots.days[0]} "
+                f"to {self.panel.roots.days[-1]}"
+            )
+        block = self._blocks(position // BLOCK_DAYS)
+        return block, position - block.first
+
+    def _make_block(self, number: int) -> _Block:
+        first = max(number * BLOCK_DAYS, 1)  # the first day has none before it
+        last = min((number + 1) * BLOCK_DAYS, len(self.panel.roots.days) + 1)
+        days = np.arange(first, last)
+        expected = self.fit.intensity.expected_rows(self.panel, days)
+        table = intensity_table(self.fit.intensity, self.panel, days, expected, self.fit.seasons)
+        return _Block(first, table, expected)
+
+
+def intensity_table(
+    intensity: Intensity,
+    panel: CountPanel,
+    days: IntArray,
+    expected: FloatArray,
+    seasons: bool,
+) -> CellTable:
+    """The cells of target days, with what an intensity calls usual and expects."""
+    return cell_table(
+        panel,
+        days,
+        usual=usual_of(panel, intensity.norms.weekdays),
+        factors=intensity.norms.weekdays,
+        affinities=intensity.norms.affinities,
+        expected_rows=expected,
+        seasons=seasons,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class IntensityForecaster:
+    """Probabilities from the expected rows."""
+
+    counts: CountForecasters
+    name: str = INTENSITY
+
+    @property
+    def members(self) -> Sequence[Forecaster]:
+        """The recency bootstrap, whose shares it hands on."""
+        return [one for one in self.counts.fit.simple.members if one.name == RECENCY]
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        first = _tomorrow(answers[RECENCY][0], self.name)
+        known = self.counts.fit.out_of_fold.at(first.target_day, self.name)
+        if known is None:
+            known = logit(self._chances(history, first))
+        return _forecasts(self.name, history, answers[RECENCY], known)
+
+    def _chances(self, history: History, first: Forecast) -> FloatArray:
+        """[target, stream, root]"""
+        chances = target_chances(
+            self.counts.expected_rows(first.target_day)[None],
+            self.counts.fit.intensity.shapes,
+            self.counts.fit.row_weights,
+            surge_threshold(history, first.origin)[None],
+            ordinals=np.array([first.target_day.toordinal()]),
+            samples=SAMPLES,
+            seed=SEED,
+        )
+        return np.stack([chances[target][0] for target in TARGETS])
+
+
+@dataclass(frozen=True, eq=False)
+class TableForecaster:
+    """Trees or lines on the table of cells."""
+
+    name: str
+    counts: CountForecasters
+    intensity: IntensityForecaster
+
+    @property
+    def members(self) -> Sequence[Forecaster]:
+        simple = self.counts.fit.simple
+        return (*simple.members, simple, self.intensity)
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        first = _tomorrow(answers[RECENCY][0], self.name)
+        logits = self.counts.fit.out_of_fold.at(first.target_day, self.name)
+        if logits is None:
+            logits = self._logits(answers, first.target_day)
+        return _forecasts(self.name, history, answers[RECENCY], logits)
+
+    def _logits(self, answers: Answers, day: date) -> FloatArray:
+        fit, names = self.counts.fit, [member.name for member in self.counts.fit.simple.members]
+        simple, intensity = answered(answers, SIMPLE), answered(answers, INTENSITY)
+        base = np.stack(
+            [
+                base_logits(fit.tables[target].base, simple[number], intensity[number])
+                for number, target in enumerate(TARGETS)
+            ]
+        )
+        members = np.stack([answered(answers, name) for name in names], axis=-1)
+        start = StartLogits(members[:, None], simple[:, None], intensity[:, None], base[:, None])
+        table = whole_table(self.counts.table(day), start, names)
+        return np.stack(
+            [
+                table_logits(fit.tables[target], table, base[number].ravel())[self.name].reshape(
+                    base[number].shape
+                )
+                for number, target in enumerate(TARGETS)
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PooledStack:
+    """The combination of everything that has no network."""
+
+    counts: CountForecasters
+    members: Sequence[Forecaster]
+    name: str = STACK
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        first = _tomorrow(answers[RECENCY][0], self.name)
+        logits = self.counts.fit.out_of_fold.at(first.target_day, self.name)
+        if logits is None:
+            given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+            logits = pooled_logits(self.counts.fit.pool, given)
+            self.counts.keep(first.target_day, logits)
+        return _forecasts(self.name, history, answers[RECENCY], logits)
+
+    def logits(self, history: History, origin: date) -> FloatArray:
+        """Its answer at an origin as logits, [target, stream, root]; members are asked only if
+        that is not known yet."""
+        day = origin + timedelta(days=1)
+        known = self.counts.fit.out_of_fold.at(day, self.name)
+        if known is None:
+            if day not in self.counts.latest:
+                self.forecast(history, origin)
+            known = self.counts.latest[day]
+        return known
+
+    # What it is made of, as `Stack` tells it.
+
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"logit {name}" for name in POOLED)
+
+    def coefficients(self) -> dict[str, dict[str, float]]:
+        """target -> feature -> weight, the intercept among them."""
+        return {
+            target: {
+                INTERCEPT: line.intercept,
+                **dict(zip(self.features(), line.values.tolist(), strict=True)),
+            }
+            for target, line in self.counts.fit.pool.items()
+        }
+
+    def contributions(self, _: History, answers: Answers) -> dict[str, FloatArray]:
+        """What each member adds to the logit of each cell, target -> [stream, root, member]."""
+        given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+        pool = self.counts.fit.pool
+        return {target: given[n] * pool[target].values for n, target in enumerate(TARGETS)}
+
+
+def pooled_logits(pool: Mapping[str, LinearModel], given: FloatArray) -> FloatArray:
+    """[target, ...] from the logits of POOLED, [target, ..., member]."""
+    # Cell by cell: the result for one must not depend on how many others there are.
+    return np.stack(
+        [
+            (given[number] * pool[target].values).sum(axis=-1) + pool[target].intercept
+            for number, target in enumerate(TARGETS)
+        ]
+    )
+
+
+def base_logits(base: LinearModel, simple: FloatArray, intensity: FloatArray) -> FloatArray:
+    """What trees and lines start from."""
+    logits: FloatArray = base.values[0] * simple + base.values[1] * intensity + base.intercept
+    return logits
+
+
+def answered(answers: Answers, name: str) -> FloatArray:
+    """The logits of a forecaster's answers, [target, stream, root]."""
+    return np.stack(
+        [logit(np.stack([one.probability(target) for one in answers[name]])) for target in TARGETS]
+    )
+
+
+def _tomorrow(first: Forecast, name: str) -> Forecast:
+    if first.horizon != 1:
+        raise ForecastError(f"{name} speaks of the day after the origin only")
+    return first
+
+
+def _forecasts(
+    name: str, history: History, drawn: Sequence[Forecast], logits: FloatArray
+) -> list[Forecast]:
+    """Forecasts with these logits [target, stream, root] and drawn shares."""
+    occurs, headline, surge = expit(logits)
+    return [
+        make_forecast(
+            Forecast(
+                name, stream, shares.origin, shares.horizon, history.codes, occurs[number],
+                headline[number], surge[number], shares.share_samples, shares.share_weights,
+            )
+        )
+        for number, (stream, shares) in enumerate(zip(history.streams, drawn, strict=True))
+    ]  # fmt: skip

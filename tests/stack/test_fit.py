@@ -1,0 +1,166 @@
+"""The stack as it is fitted, kept and asked, on a small simulated world."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.types import TARGETS
+from gdelphi.measures.count_panel import CountPanel
+from gdelphi.measures.targets import outcomes
+from gdelphi.scores.probabilities import brier
+from gdelphi.stack.cells import cell_table
+from gdelphi.stack.files import load_stack, save_stack
+from gdelphi.stack.fit import FitDays, fit_stack
+from gdelphi.stack.fitted import (
+    INTENSITY,
+    LOGISTIC,
+    POOLED,
+    SIMPLE,
+    STACK,
+    TREES,
+    CountForecasters,
+    StackFit,
+)
+from gdelphi.stack.linear import ask, expit
+from gdelphi.stack.usual import usual_of
+from gdelphi.world.config import world_config
+from gdelphi.world.simulated_counts import simulated_count_panel
+
+pytestmark = pytest.mark.slow
+
+TRAIN, VALIDATION_A, VALIDATION_B = 170, 190, 215  # the first positions after each part
+DAYS = 240
+GAP = 140  # a day that is missing
+
+
+@pytest.fixture(scope="module")
+def panel() -> CountPanel:
+    config = world_config("demo", {"days": DAYS, "streams": 4, "seed": 11})
+    return simulated_count_panel(config)
+
+
+def days_between(panel: CountPanel, first: int, last: int) -> list[date]:
+    return [panel.roots.days[at] for at in range(first, last) if panel.roots.present[at]]
+
+
+@pytest.fixture(scope="module")
+def fit_days(panel: CountPanel) -> FitDays:
+    edges = (50, TRAIN, VALIDATION_A, VALIDATION_B)
+    return FitDays(*(days_between(panel, *edge) for edge in pairwise(edges)))
+
+
+@pytest.fixture(scope="module")
+def fitted(panel: CountPanel, fit_days: FitDays) -> StackFit:
+    return fit_stack(panel.until(fit_days.validation_b[-1]), fit_days)
+
+
+def asked(fitted: StackFit, panel: CountPanel, day: date) -> dict[str, np.ndarray]:
+    """Probabilities of the stack and its members, [target, stream, root]."""
+    answers = ask([CountForecasters(fitted, panel).stack], panel.roots, day - timedelta(days=1))
+    return {
+        name: np.stack([[one.probability(target) for one in found] for target in TARGETS])
+        for name, found in answers.items()
+    }
+
+
+def test_it_beats_the_simple_stack_on_days_that_nothing_was_fitted_on(
+    panel: CountPanel, fitted: StackFit
+) -> None:
+    counts = CountForecasters(fitted, panel)
+    errors: dict[str, list[float]] = {SIMPLE: [], STACK: []}
+    for day in days_between(panel, VALIDATION_B, DAYS):
+        origin = day - timedelta(days=1)
+        answers, came = ask([counts.stack], panel.roots, origin), outcomes(panel.roots, origin)
+        for name, list_of_errors in errors.items():
+            said = np.stack([one.occurs for one in answers[name]])
+            list_of_errors.append(float(brier(said, came["occurs"]).mean()))
+    assert np.mean(errors[STACK]) < np.mean(errors[SIMPLE])
+
+
+def test_no_day_after_the_origin_is_looked_at(panel: CountPanel, fitted: StackFit) -> None:
+    day = panel.roots.days[225]
+    whole, cut = asked(fitted, panel, day), asked(fitted, panel.until(panel.roots.days[224]), day)
+    for name in POOLED:
+        np.testing.assert_array_equal(whole[name], cut[name])
+    np.testing.assert_array_equal(whole[STACK], cut[STACK])
+
+
+def test_a_saved_fit_answers_as_the_one_in_memory(
+    panel: CountPanel, fitted: StackFit, tmp_path: Path
+) -> None:
+    save_stack(fitted, tmp_path / "stack")
+    again = load_stack(tmp_path / "stack")
+    for at in (130, 228, DAYS - 1):  # one of them was fitted on
+        day = panel.roots.days[at]
+        one, other = asked(fitted, panel, day), asked(again, panel, day)
+        for name in (SIMPLE, INTENSITY, TREES, LOGISTIC, STACK):
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_the_day_after_the_last_is_forecast(panel: CountPanel, fitted: StackFit) -> None:
+    said = asked(fitted, panel, panel.roots.days[-1] + timedelta(days=1))
+    assert np.isfinite(said[STACK][:2]).all()
+
+
+def test_days_of_fitting_are_answered_out_of_fold(
+    panel: CountPanel, fit_days: FitDays, fitted: StackFit
+) -> None:
+    """What came on such a day may not change the answer about it: with other outcomes on the days
+    of a fold, its answers differ only by what those days tell of each other."""
+    day = fit_days.train[10]
+    known = fitted.out_of_fold.at(day, STACK)
+    assert known is not None
+    np.testing.assert_allclose(asked(fitted, panel, day)[STACK], expit(known), atol=1e-7)
+    assert fitted.out_of_fold.at(panel.roots.days[VALIDATION_B], STACK) is None
+    assert fitted.out_of_fold.at(panel.roots.days[0], STACK) is None
+
+
+def test_answers_out_of_fold_are_worse_than_those_that_saw_the_day(
+    panel: CountPanel, fit_days: FitDays, fitted: StackFit
+) -> None:
+    nothing = replace(fitted, out_of_fold=fitted.out_of_fold._replace(days=np.zeros(0, np.int64)))
+    errors: dict[str, list[float]] = {"out of fold": [], "seen": []}
+    for day in fit_days.train[::6]:
+        came = outcomes(panel.roots, day - timedelta(days=1))["occurs"]
+        for name, fit in (("out of fold", fitted), ("seen", nothing)):
+            errors[name].append(float(brier(asked(fit, panel, day)[TREES][0], came).mean()))
+    assert np.mean(errors["seen"]) < np.mean(errors["out of fold"])
+
+
+def test_too_few_days_are_refused_with_the_number_that_is_needed(panel: CountPanel) -> None:
+    short = FitDays(*(days_between(panel, *edge) for edge in ((50, 80), (80, 90), (90, 100))))
+    with pytest.raises(ForecastError, match=r"\d+ days to learn from are too few, at least 120"):
+        fit_stack(panel, short)
+
+
+def test_a_damaged_folder_is_named_with_the_remedy(fitted: StackFit, tmp_path: Path) -> None:
+    save_stack(fitted, tmp_path)
+    (tmp_path / "tables.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ForecastError, match=r"holds no stack that can be read.*train --fresh"):
+        load_stack(tmp_path)
+
+
+def test_the_table_of_cells_looks_back_only(panel: CountPanel, fitted: StackFit) -> None:
+    days = np.array([100, 150])
+
+    def table(given: CountPanel, asked_days: np.ndarray) -> np.ndarray:
+        norms = fitted.intensity.norms
+        return cell_table(
+            given,
+            asked_days,
+            usual=usual_of(given, norms.weekdays),
+            factors=norms.weekdays,
+            affinities=norms.affinities,
+            expected_rows=fitted.intensity.expected_rows(given, asked_days),
+            seasons=True,
+        ).values
+
+    whole = table(panel, days)
+    cut = table(panel.until(panel.roots.days[99]), days[:1])
+    np.testing.assert_array_equal(whole[:1], cut)
+    assert np.isfinite(whole).all()
