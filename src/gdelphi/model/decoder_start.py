@@ -73,11 +73,17 @@ class RecentDays:
         return LastDays(slots, weights, lags)
 
     def recent_cloud(
-        self, stream: int, end: int, half_life: float, most: int | None = POOLED_POINTS
+        self,
+        stream: int,
+        end: int,
+        half_life: float,
+        *,
+        days: int = POOLED_DAYS,
+        most: int | None = POOLED_POINTS,
     ) -> RecentCloud | None:
-        """The mean of the clouds of the last POOLED_DAYS up to `end`; None where all are empty."""
+        """The mean of the clouds of the last days up to `end`; None where all are empty."""
         parts = []
-        for day in range(max(end - POOLED_DAYS + 1, 0), end + 1):
+        for day in range(max(end - days + 1, 0), end + 1):
             slots, weights = self.pack.cloud(day, stream)
             if len(weights):
                 parts.append((slots, weights * 0.5 ** ((end - day) / half_life)))

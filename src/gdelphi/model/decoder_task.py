@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from gdelphi import __version__
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.files import text_digest, write_json_atomically
+from gdelphi.common.sections import TrainSettings
 from gdelphi.common.types import FloatArray, IntArray, Measure
 from gdelphi.model.checkpoint import TrainingRecord, reason_of
 from gdelphi.model.data import TrainingData
@@ -41,7 +42,8 @@ CHUNK: Final = 16  # examples that are decoded at once
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """How a decoder is trained. Not in the settings file: nothing here depends on the data."""
+    """How a decoder is trained. The settings file has its steps and its seed, and examples are as
+    many as the steps need; nothing else depends on the data."""
 
     steps: int = 45
     batch: int = 12
@@ -245,7 +247,7 @@ def train_decoder(
     """Train a decoder into a folder, and choose its strength on validation A. Where days are too
     few, the reason is kept in the folder in its place."""
     processes = accelerator.num_processes
-    chosen = settings or DecoderSettings(seed=data.settings.train.seed)
+    chosen = settings or _settings(data.settings.train)
     chosen = replace(chosen, batch=-(-chosen.batch // processes) * processes)
     mark = text_digest(json.dumps([asdict(chosen), data.origin()], default=str))
     known = read_decoder_choice(out)
@@ -276,6 +278,17 @@ def train_decoder(
         out.mkdir(parents=True, exist_ok=True)
         write_json_atomically(out / DECODER_FILE, asdict(choice))
     return choice
+
+
+def _settings(train: TrainSettings) -> DecoderSettings:
+    usual, steps = DecoderSettings(), train.decoder_steps
+    return replace(
+        usual,
+        steps=steps,
+        seed=train.seed,
+        examples=min(usual.examples, 8 * steps),
+        evaluated=min(usual.evaluated, 4 * steps),
+    )
 
 
 # --- from a pack to tensors -----------------------------------------------------------------------
