@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from gdelphi.app.commands.train import decoder_line
 from gdelphi.common.errors import TrainingError
+from gdelphi.common.settings import Settings
 from gdelphi.measures.pack import Pack
 from gdelphi.model.data import TrainingData
 from gdelphi.model.decoder import DecoderConfig
 from gdelphi.model.decoder_start import POOLED_DAYS, RecentDays, summary, thin
 from gdelphi.model.decoder_task import (
     DECODER_FILE,
+    DECODER_FOLDER,
     DecoderSettings,
     DecoderTask,
     gather,
@@ -23,6 +26,8 @@ from gdelphi.model.decoder_task import (
     train_decoder,
 )
 from gdelphi.model.processes import training_device
+from gdelphi.model.train import train
+from helpers.measured_world import changed
 from helpers.training_world import data, one_thread, settings
 
 __all__ = ["data", "one_thread", "settings"]
@@ -164,6 +169,18 @@ def test_too_few_days_are_told(data: TrainingData, tmp_path: Path) -> None:
         choice = train_decoder(data, tmp_path / "decoder", accelerator, settings=made)
     assert "10000 are needed" in choice.skipped
     assert load_decoder(tmp_path / "decoder") is None
+
+
+@pytest.mark.slow
+def test_gdelphi_train_leaves_a_decoder_beside_the_model(
+    settings: Settings, tmp_path: Path
+) -> None:
+    train(changed(settings, "train", steps=2, decoder_steps=6), tmp_path / "model")
+    found = load_decoder(tmp_path / "model" / DECODER_FOLDER)
+    assert found is not None
+    assert found.choice.examples == 48
+    assert "validation A" in decoder_line(tmp_path / "model")
+    assert decoder_line(tmp_path) == "none: it was not trained"
 
 
 def test_a_damaged_choice_is_told(tmp_path: Path) -> None:
