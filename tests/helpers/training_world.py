@@ -18,7 +18,7 @@ from helpers.measured_world import changed, measured
 SEQUENCES: dict[str, Any] = {"context_days": 10, "memory_days": 30}
 TRAIN: dict[str, Any] = {
     "width": 8, "heads": 2, "layers": 1, "queries": 1, "day_heads": 2, "dropout": 0.1,
-    "transport_layers": 1, "futures": 4,
+    "transport_layers": 1, "futures": 4, "decoder_steps": 0,
     "batch": 4, "points": 8, "steps": 40, "warm_up": 4, "learning_rate": 3e-3,
     "evaluate_every": 10, "save_every": 10, "log_every": 5, "device": "cpu",
 }  # fmt: skip

@@ -12,6 +12,7 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.types import TARGETS, FloatArray
 from gdelphi.judge.compare import JudgedForecasts
 from gdelphi.judge.day import cell_columns
+from gdelphi.judge.expected import ExpectedScore, expected_table
 from gdelphi.judge.files import BacktestFolder
 from gdelphi.judge.futures import FutureScore, future_table
 from gdelphi.judge.tables import (
@@ -52,9 +53,28 @@ def made(
         table = pa.table({**columns, "outcome": outcome[number].ravel(), **values})
         shares = share_rows(number)
         there.write_day(
-            day, {"probabilities": table, "shares": shares, "futures": future_rows(number)}
+            day,
+            {
+                "probabilities": table,
+                "shares": shares,
+                "expected": expected_rows(number),
+                "futures": future_rows(number),
+            },
         )
     return there
+
+
+def expected_rows(number: int) -> pa.Table:
+    """The decoder is 10% nearer than its start, whatever the day."""
+    far = 0.5 + 0.01 * number
+    rouge = Rouge(0.6, 0.4, 0.5)
+    return expected_table(
+        [
+            ExpectedScore(stream, name, part * far, rouge)
+            for stream in STREAMS
+            for name, part in (("decoder", 0.9), ("start", 1.0))
+        ]
+    )
 
 
 def share_rows(number: int) -> pa.Table:
@@ -258,6 +278,7 @@ def test_files_that_do_not_belong_together_are_told(tmp_path: Path) -> None:
         {
             "probabilities": table.drop_columns(["stack"]),
             "shares": share_rows(5),
+            "expected": expected_rows(5),
             "futures": future_rows(5),
         },
     )
@@ -267,3 +288,14 @@ def test_files_that_do_not_belong_together_are_told(tmp_path: Path) -> None:
     empty.begin({"asked": {"forecasters": []}}, {})
     with pytest.raises(JudgeError, match="no day is done"):
         summarise(empty)
+
+
+def test_the_expected_day_is_held_against_its_start(tmp_path: Path) -> None:
+    truth = chances()
+    folder = made({"stack": truth}, happened(truth), tmp_path)
+    lines = {line["measure"]: line for line in summarise(folder)["expected"]}
+    assert lines["decoder"]["skill"]["value"] == pytest.approx(0.1)
+    assert lines["decoder"]["skill"]["low"] == pytest.approx(0.1)
+    assert lines["start"]["skill"]["value"] == 0
+    assert lines["decoder"]["divergence"] == pytest.approx(0.9 * lines["start"]["divergence"])
+    assert lines["decoder"]["rouge"]["rouge2"] == pytest.approx(0.4)

@@ -29,6 +29,7 @@ from gdelphi.world.archive import create_world
 from gdelphi.world.config import world_config
 
 STEPS: Final = 100
+DECODER_STEPS: Final = 15
 FORECASTS: Final = 2  # from the last origins, so that the report can compare with yesterday
 EVERY: Final = 4  # the backtest judges every fourth day
 FUTURES: Final = 50
@@ -117,6 +118,7 @@ downloads = "downloads"
 
 [train]
 steps = {STEPS}
+decoder_steps = {DECODER_STEPS}
 seed = {seed}
 
 [report]

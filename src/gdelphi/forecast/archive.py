@@ -32,7 +32,8 @@ MANIFEST: Final = "forecast.json"
 ARGUMENTS_FILE: Final = "arguments.json"
 NAMES_FILE: Final = "names.json"
 FUTURES_FILE: Final = "futures.json"
-"""there only if names, or what futures are made of, were chosen"""
+EXPECTED_FILE: Final = "expected.json"
+"""there only if names, what futures are made of, or whose expected day is shown, were chosen"""
 MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 
 
@@ -47,7 +48,9 @@ def model_fingerprint(folder: Path, horizon: int = 1) -> str:
     digest = hashlib.sha256()
     further = f"-{horizon}" if horizon > 1 else ""
     published = [f"published-{level}{further}.json" for level in LEVELS]
-    chosen = [name for name in (NAMES_FILE, FUTURES_FILE) if (folder / name).exists()]
+    chosen = [
+        name for name in (NAMES_FILE, FUTURES_FILE, EXPECTED_FILE) if (folder / name).exists()
+    ]
     for name in (*MODEL_FILES, *published, *chosen):
         digest.update(bytes.fromhex(file_digest(folder / name)))
     return digest.hexdigest()[:DIGEST_LENGTH]

@@ -15,8 +15,14 @@ import numpy as np
 from gdelphi.common.files import file_digest, write_json_atomically, write_text_atomically
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import LEVELS, Level, Measure
-from gdelphi.forecast.archive import ARGUMENTS_FILE, FUTURES_FILE
+from gdelphi.forecast.archive import ARGUMENTS_FILE, EXPECTED_FILE, FUTURES_FILE
 from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.forecast.decoded_day import (
+    CHOICE_DAYS,
+    ExpectedDayChoice,
+    choose_shown,
+    keep_expected_choice,
+)
 from gdelphi.forecast.future_choice import AtomPlacement, FutureChoice
 from gdelphi.forecast.naming import NamingChoice
 from gdelphi.forecast.naming_choice import choose_names, spread_days
@@ -45,6 +51,8 @@ class CalibrationResult:
     """whether the atoms of futures are moved"""
     names: NamingChoice | None = None
     """how futures are named; None: by their origin, without a choice"""
+    expected: ExpectedDayChoice | None = None
+    """whose expected day is shown; None: the mean of futures, as there is no decoder"""
 
 
 def calibrate(
@@ -65,8 +73,25 @@ def calibrate(
     futures = choose_futures(predictor, on_step)
     predictor.moves_atoms = futures.atoms == "moved"
     names = choose_names(predictor, on_step, namer=namer)
+    expected = choose_expected_day(predictor, on_step)
     write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
-    return CalibrationResult(predictor.folder, days[0], days[-1], tuple(choices), futures, names)
+    return CalibrationResult(
+        predictor.folder, days[0], days[-1], tuple(choices), futures, names, expected
+    )
+
+
+def choose_expected_day(predictor: Predictor, on_step: OnStep) -> ExpectedDayChoice | None:
+    """Compare the decoder with its start on validation B, and keep the better beside the model."""
+    if predictor.decoder is None:
+        (predictor.folder / EXPECTED_FILE).unlink(missing_ok=True)
+        return None
+    days = spread_days(predictor.target_days("validation_b"), CHOICE_DAYS)
+    on_step(f"comparing the decoder of the expected day with its start on {len(days)} days")
+    ends = [predictor.sampler.position(day - timedelta(days=1)) for day in days]
+    choice = choose_shown(predictor.decoder, ends)
+    keep_expected_choice(predictor.folder, choice)
+    predictor.shows_decoder = choice.shown == "decoder"
+    return choice
 
 
 def choose_futures(

@@ -26,12 +26,14 @@ from gdelphi.common.types import (
     Forecaster,
     Level,
 )
+from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.future_choice import left_where_drawn, read_future_choice
 from gdelphi.forecast.future_weights import reweight
 from gdelphi.forecast.members import model_members
 from gdelphi.forecast.naming import AtomNames
 from gdelphi.forecast.prediction import (
+    BriefAtom,
     Phrase,
     Prediction,
     StreamFutures,
@@ -124,6 +126,9 @@ class Predictor:
         self.names = AtomNames(self.folder, self.pack, space, namer=namer)
         choice = read_future_choice(self.folder)
         self.moves_atoms = choice is None or choice.atoms == "moved"
+        self.decoder = day_decoder(self.folder, self.pack, space)
+        expected = read_expected_choice(self.folder)
+        self.shows_decoder = expected is None or expected.shown == "decoder"
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
 
@@ -350,6 +355,7 @@ class OriginForecasts:
     ) -> None:
         """`publishers` are those of the levels that are asked for, from the root down."""
         self.predictor, self.origin, self.horizon = predictor, origin, horizon
+        predictor.sampler.position(origin)  # there must be measures of it
         self.publishers = publishers
         self.histories = {level: predictor.known_at(level, origin) for level in publishers}
         self.answers = {
@@ -412,8 +418,18 @@ class OriginForecasts:
                 for level, publisher in self.publishers.items()
             },
             futures=futures,
-            brief=expected_day_in_brief(futures, self.predictor.settings.measures),
+            brief=self.brief(place, futures),
         )
+
+    def brief(self, place: int, futures: StreamFutures) -> tuple[BriefAtom, ...]:
+        """The expected day of the stream at a place: by the decoder or its start, as was chosen,
+        and beyond tomorrow or without a decoder the mean of the futures."""
+        decoder = self.predictor.decoder if self.horizon == 1 else None
+        day = decoder.at(self.predictor.sampler.position(self.origin))[place] if decoder else None
+        if day is None:
+            return expected_day_in_brief(futures, self.predictor.settings.measures)
+        atoms = day.decoded if self.predictor.shows_decoder else day.start
+        return name_decoded_day(atoms, day.recent, self.predictor.pack)
 
     @cached_property
     def _contributions(self) -> dict[Level, dict[str, dict[str, FloatArray]]]:

@@ -29,6 +29,7 @@ from gdelphi.common.types import (
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
+from gdelphi.judge.expected import ExpectedJudge, expected_table
 from gdelphi.judge.futures import FutureJudge, future_table
 from gdelphi.judge.refit import RefitSchedule
 from gdelphi.judge.simulated import ingested_panel
@@ -95,6 +96,11 @@ class BacktestDay:
             self._oracles = [panel.oracle(), panel.oracle(knows_all=True)]
         self.names = self._choose_names()
         self._futures = FutureJudge(predictor, text=options.text, seed=options.seed)
+        self._expected = (
+            ExpectedJudge(predictor.decoder, text=options.text, seed=options.seed)
+            if predictor.decoder is not None and options.level == "root"
+            else None
+        )
 
     def _choose_names(self) -> tuple[str, ...]:
         """The forecasters asked for, the stack always among them: skill is measured against it."""
@@ -157,6 +163,11 @@ class BacktestDay:
         return {
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),
+            "expected": expected_table(
+                self._expected.day(self.predictor.sampler.position(origin))
+                if self._expected
+                else []
+            ),
             "futures": future_table(scores),
         }
 

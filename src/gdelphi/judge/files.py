@@ -4,6 +4,7 @@
     cells.parquet                     training rate of each stream, code and target
     scores/probabilities/DAY.parquet  outcome, and the probability that each forecaster gave
     scores/shares/DAY.parquet         CRPS, PIT and coverage of shares
+    scores/expected/DAY.parquet       divergence and ROUGE of the expected day
     scores/futures/DAY.parquet        energy score, Sinkhorn distance and ROUGE of whole futures
     summary.json                      the tables
 
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 from gdelphi.common.errors import JudgeError
 from gdelphi.common.files import alone, atomic_write, write_text_atomically
 
-KINDS: Final = ("probabilities", "shares", "futures")
+KINDS: Final = ("probabilities", "shares", "expected", "futures")
 
 
 class BacktestFolder:

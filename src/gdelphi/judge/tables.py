@@ -36,6 +36,7 @@ from gdelphi.judge.day import (
     SHARES_OF,
     STACK,
 )
+from gdelphi.judge.expected import START
 from gdelphi.judge.files import BacktestFolder
 from gdelphi.judge.futures import RECENCY
 from gdelphi.scores.probabilities import (
@@ -149,6 +150,21 @@ class EnsembleScore:
     rouge: dict[str, float]
 
 
+@dataclass(frozen=True)
+class ExpectedDayScore:
+    """A few atoms that are to be the next day; not-a-number where they have no such score."""
+
+    measure: str
+    number: int
+    """days of streams"""
+    divergence: float
+    """mean, to the cloud of the day that came"""
+    skill: Skill
+    """of the divergence, against the start of the decoder"""
+    p_value: float
+    rouge: dict[str, float]
+
+
 def summarise(folder: BacktestFolder) -> dict[str, Any]:
     """All tables of a backtest, as plain values: the content of summary.json."""
     run, days = folder.run(), folder.days()
@@ -168,6 +184,7 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
         "by_stream": [asdict(line) for line in scores_by_stream(judged)],
         "calibration": calibration_curves(judged),
         "shares": [asdict(line) for line in share_scores(folder, days)],
+        "expected": [asdict(line) for line in expected_day_scores(folder, days)],
         "futures": [asdict(line) for line in ensemble_scores(folder, days)],
         "shuffled": shuffled_skill(judged),
     }
@@ -383,16 +400,35 @@ def ensemble_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[En
         )
 
 
+def expected_day_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[ExpectedDayScore]:
+    """How near expected days were to the days that came; none without a decoder."""
+    table = folder.read("expected", days)
+    divergence = _by_ensemble(table, days, "divergence", of="measure")
+    rouge = {kind: _by_ensemble(table, days, kind, of="measure") for kind in _OTHERS[1:]}
+    for name, values in divergence.items():
+        reference = divergence[START]
+        yield ExpectedDayScore(
+            measure=name,
+            number=int((~np.isnan(values)).sum()),
+            divergence=mean_of_known(values),
+            skill=skill(values, reference),
+            p_value=paired_test(values, reference).p_value,
+            rouge={kind: mean_of_known(rouge[kind][name]) for kind in rouge},
+        )
+
+
 _OTHERS: Final = ("sinkhorn", "rouge1", "rouge2", "rougeL")
 
 
-def _by_ensemble(table: Any, days: Sequence[date], column: str) -> dict[str, FloatArray]:
+def _by_ensemble(
+    table: Any, days: Sequence[date], column: str, *, of: str = "ensemble"
+) -> dict[str, FloatArray]:
     """A column of the futures' tables, ensemble -> [day, stream]; NaN where there is none."""
     distinct = dict.fromkeys(table["stream"].to_pylist())
     streams = {stream: number for number, stream in enumerate(distinct)}
     places = {day: number for number, day in enumerate(days)}
     values: dict[str, FloatArray] = {}
-    rows = (table[name].to_pylist() for name in ("ensemble", "day", "stream", column))
+    rows = (table[name].to_pylist() for name in (of, "day", "stream", column))
     for ensemble, day, stream, value in zip(*rows, strict=True):
         if ensemble not in values:
             values[ensemble] = np.full((len(days), len(streams)), np.nan)

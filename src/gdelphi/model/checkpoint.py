@@ -37,7 +37,7 @@ FORMAT: Final = 2
 FREE: Final = tuple(
     f"{section}.{name}"
     for section in ("train", "text")
-    for name in ("log_every", "save_every", "device")
+    for name in ("log_every", "save_every", "device", "decoder_steps")
 )
 """settings that may be others when a run is resumed"""
 

@@ -19,6 +19,7 @@ from gdelphi.model.batches import Batch
 from gdelphi.model.card import model_card
 from gdelphi.model.checkpoint import TrainingRecord
 from gdelphi.model.data import TrainingData, load_training_data
+from gdelphi.model.decoder_task import DECODER_FOLDER, train_decoder
 from gdelphi.model.futures import AtomTable, Drawing
 from gdelphi.model.loop import (
     Trained,
@@ -115,7 +116,8 @@ def train(
     tensorboard: bool = False,
     futures: FutureSettings | None = None,
 ) -> Trained:
-    """Train a model into a folder; resume an earlier run of the same settings and data.
+    """Train a model into a folder, and its decoder into a folder of it; resume an earlier run of
+    the same settings and data.
 
     With `tensorboard`, its metrics are shown there too. `futures` is for studies of how they are
     drawn and compared.
@@ -127,9 +129,12 @@ def train(
         with main_process_first(accelerator):
             data = load_training_data(settings, watcher.packed, watcher.stage)
         task = MeasureTask(data, accelerator.device, futures)
-        return run_training(
+        trained = run_training(
             task, out, accelerator, resume=resume, progress=watcher, tensorboard=tensorboard
         )
+        if settings.train.decoder_steps:
+            train_decoder(data, out / DECODER_FOLDER, accelerator, resume=resume)
+        return trained
 
 
 # --- what it would cost ---------------------------------------------------------------------------

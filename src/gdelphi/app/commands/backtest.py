@@ -177,6 +177,8 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
         out.print(_shares(summary["shares"]))
     if summary["futures"]:
         out.print(_futures(summary["futures"]))
+    if summary.get("expected"):
+        out.print(_expected(summary["expected"]))
 
 
 def _scores(summary: Mapping[str, Any], cells: str) -> Table:
@@ -231,5 +233,19 @@ def _futures(lines: Sequence[Mapping[str, Any]]) -> Table:
         shown.add_row(
             line["ensemble"], "", number(line["energy"]), *skill_cells(line["skill"]),
             chance(line["p_value"]), number(line["sinkhorn"], 4), *rouge,
+        )  # fmt: skip
+    return shown
+
+
+def _expected(lines: Sequence[Mapping[str, Any]]) -> Table:
+    shown = table(
+        "expected day", "", ">divergence", ">skill against start", ">95%", ">p", ">ROUGE-1",
+        ">ROUGE-2", ">ROUGE-L", title="\nthe expected day", no_wrap=True,
+    )  # fmt: skip
+    for line in lines:
+        rouge = [number(line["rouge"][kind], 3) for kind in ("rouge1", "rouge2", "rougeL")]
+        shown.add_row(
+            line["measure"], "", number(line["divergence"], 4), *skill_cells(line["skill"]),
+            chance(line["p_value"]), *rouge,
         )  # fmt: skip
     return shown

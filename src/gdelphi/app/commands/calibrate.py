@@ -20,6 +20,7 @@ from gdelphi.app.options import (
 
 if TYPE_CHECKING:
     from gdelphi.forecast.calibrate import CalibrationResult
+    from gdelphi.forecast.decoded_day import ExpectedDayChoice
     from gdelphi.forecast.future_choice import FutureChoice
     from gdelphi.forecast.naming import NamingChoice
 
@@ -72,6 +73,8 @@ def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
     _show_futures(result.futures)
     if result.names:
         _show_names(result.names)
+    if result.expected:
+        _show_expected(result.expected)
 
 
 def _show_futures(choice: "FutureChoice") -> None:
@@ -79,6 +82,14 @@ def _show_futures(choice: "FutureChoice") -> None:
     scores = table("atoms", ">energy score", "")
     for atoms, score in (("moved", choice.moved), ("drawn", choice.drawn)):
         scores.add_row(atoms, _score(score), "used" if atoms == choice.atoms else "")
+    out.print(scores)
+
+
+def _show_expected(choice: "ExpectedDayChoice") -> None:
+    out.print(f"\ndivergence of the expected day, on {choice.days} of these days (less is better)")
+    scores = table("expected day by", ">divergence", "")
+    for name, score in (("decoder", choice.decoder), ("start", choice.start)):
+        scores.add_row(name, _score(score), "used" if name == choice.shown else "")
     out.print(scores)
 
 

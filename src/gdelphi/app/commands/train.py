@@ -122,8 +122,23 @@ def show_trained(result: "Trained", *, json: bool) -> None:
         "validation A",
         f"log loss {result.score:.4f}, untrained {result.untrained:.4f} ({gain:+.1%} better)",
     )
+    table.add_row("decoder", decoder_line(result.folder))
     table.add_row("time", duration(result.seconds))
     out.print(table)
+
+
+def decoder_line(folder: Path) -> str:
+    """What became of the decoder that is trained with a model."""
+    from gdelphi.model.decoder_task import DECODER_FOLDER, read_decoder_choice
+
+    choice = read_decoder_choice(folder / DECODER_FOLDER)
+    if choice is None or choice.skipped:
+        return f"none: {choice.skipped if choice else 'it was not trained'}"
+    gain = 1 - choice.decoded / choice.start
+    return (
+        f"divergence {choice.decoded:.4f} on validation A, of its start {choice.start:.4f} "
+        f"({gain:+.1%} better)"
+    )
 
 
 def show_estimate(result: "TrainingEstimate", *, json: bool) -> None:

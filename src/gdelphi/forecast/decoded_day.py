@@ -1,0 +1,224 @@
+"""The expected day by the measure decoder: the next day of a stream in a few atoms, with words.
+
+`gdelphi train` trains the decoder (model/decoder_task.py). Whether its atoms are shown or those of
+its start, the few-atom summary of the recent past, is chosen by `gdelphi calibrate`: the one whose
+mean divergence to the clouds of days of validation B is lower. The choice is kept in expected.json
+beside the model. Where a model has no decoder, the expected day is the mean of its futures
+(expected_day.py).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.files import weights_digest, write_json_atomically
+from gdelphi.common.types import FloatArray, Measure
+from gdelphi.forecast.archive import EXPECTED_FILE
+from gdelphi.forecast.prediction import BriefAtom, Phrase
+from gdelphi.measures.clouds import Coded
+from gdelphi.measures.descriptors import name_atoms
+from gdelphi.measures.pack import Pack
+from gdelphi.measures.space import Space
+from gdelphi.model.decoder import SINKHORN, blend
+from gdelphi.model.decoder_start import RecentCloud, RecentDays, summary
+from gdelphi.model.decoder_task import (
+    CHUNK,
+    DECODER_FOLDER,
+    OUTCOME_POINTS,
+    TrainedDecoder,
+    load_decoder,
+    space_time,
+)
+from gdelphi.ot.entropic import sinkhorn_divergence
+from gdelphi.ot.geometry import Measures, batch_measures
+from gdelphi.ot.quantise import Quantisation
+
+Shown = Literal["decoder", "start"]
+CHOICE_DAYS: Final = 24  # of validation B on which the decoder is compared with its start
+
+
+@dataclass(frozen=True)
+class ExpectedDayChoice:
+    """Whose atoms are shown, and the mean divergences on validation B that decided it."""
+
+    shown: Shown
+    decoder: float
+    start: float
+    days: int
+    """target days that were compared"""
+    number: int
+    """streams and days that were compared"""
+    weights: str
+    """digest of the decoder's weights"""
+
+
+class DecodedDay(NamedTuple):
+    """What is expected of a stream's next day."""
+
+    decoded: Measure
+    start: Measure
+    recent: RecentCloud
+    """what both are called by: the phrases of the recent past"""
+
+
+class DayDecoder:
+    """A trained decoder at work on a pack. Streams and days are given by position."""
+
+    def __init__(self, trained: TrainedDecoder, pack: Pack, space: Space, weights: str) -> None:
+        self.model, self.choice = trained
+        self.weights = weights
+        """digest of the decoder's weights"""
+        self.recent = RecentDays(pack, space)
+        self._kept: dict[int, list[DecodedDay | None]] = {}
+
+    def at(self, end: int) -> list[DecodedDay | None]:
+        """What is expected of the day after `end`, of each stream; None where a stream has had
+        nothing for long. The last answer is kept: forecasts ask for one stream after another."""
+        if end not in self._kept:
+            self._kept = {end: self._decode(end)}
+        return self._kept[end]
+
+    def _decode(self, end: int) -> list[DecodedDay | None]:
+        config, recent = self.model.config, self.recent
+        streams = range(recent.pack.shape[1])
+        clouds = [recent.recent_cloud(place, end, config.start_half_life) for place in streams]
+        days: list[DecodedDay | None] = [None] * len(clouds)
+        filled = [place for place, cloud in enumerate(clouds) if cloud is not None]
+        for first in range(0, len(filled), CHUNK):
+            places = filled[first : first + CHUNK]
+            pooled = [cloud for place in places if (cloud := clouds[place]) is not None]
+            starts = [summary(cloud, config.atoms) for cloud in pooled]
+            for place, start, decoded, cloud in zip(
+                places, starts, self._blocks(places, end, starts), pooled, strict=True
+            ):
+                days[place] = DecodedDay(decoded, Measure(start.points, start.weights), cloud)
+        return days
+
+    @torch.no_grad()
+    def _blocks(
+        self, places: Sequence[int], end: int, starts: Sequence[Quantisation]
+    ) -> list[Measure]:
+        config = self.model.config
+        past = [
+            self.recent.last_days(place, end, days=config.days, most=config.points)
+            for place in places
+        ]
+        given = [Measure(start.points, start.weights) for start in starts]
+        start = batch_measures(given, torch.float32)
+        decoded = self.model(start, space_time(self.recent, past))
+        points, weights = blend(start, decoded, self.choice.strength)
+        return [
+            Measure(points[row, :size].numpy(), weights[row, :size].double().numpy())
+            for row, size in enumerate(len(one.weights) for one in starts)
+        ]
+
+    def divergences(
+        self, measures: Sequence[Measure], end: int, places: Sequence[int]
+    ) -> FloatArray:
+        """The divergence of each measure to the cloud of its stream on the day after `end`."""
+        clouds = [self.recent.cloud(place, end + 1, OUTCOME_POINTS) for place in places]
+        there = [row for row, cloud in enumerate(clouds) if cloud is not None]
+        values = np.full(len(places), np.nan)
+        if there:
+            outcomes = [cloud for cloud in clouds if cloud is not None]
+            values[there] = divergences_of([measures[row] for row in there], outcomes)
+        return values
+
+
+def divergences_of(measures: Sequence[Measure], outcomes: Sequence[Measure]) -> FloatArray:
+    """Debiased Sinkhorn divergences of pairs of measures, [pair]."""
+    values = []
+    for first in range(0, len(measures), CHUNK):
+        chunk = slice(first, first + CHUNK)
+        source, target = (
+            batch_measures(list(side[chunk]), torch.float32) for side in (measures, outcomes)
+        )
+        source = Measures(source.points, source.weights / source.weights.sum(1, keepdim=True))
+        values.append(sinkhorn_divergence(source, target, SINKHORN).value.double().numpy())
+    return np.concatenate(values)
+
+
+def day_decoder(folder: Path, pack: Pack, space: Space) -> DayDecoder | None:
+    """The decoder of the model in a folder; None: it has none."""
+    trained = load_decoder(folder / DECODER_FOLDER)
+    if trained is None:
+        return None
+    return DayDecoder(trained, pack, space, weights_digest(folder / DECODER_FOLDER))
+
+
+def name_decoded_day(atoms: Measure, recent: RecentCloud, pack: Pack) -> tuple[BriefAtom, ...]:
+    """Atoms with phrases of the recent past, the heaviest first. Those of one phrase are one.
+
+    Each point of the recent cloud belongs to its nearest atom, and an atom is called as atoms of
+    descriptors are: by the most frequent event among its points, and of those by the nearest.
+    """
+    nearness = recent.measure.points @ atoms.points.T
+    labels = nearness.argmax(axis=1)
+    for atom in range(len(atoms.weights)):
+        if not (labels == atom).any():  # atoms that have drawn together share their points
+            labels[nearness[:, atom].argmax()] = atom
+    kept = np.unique(labels)
+    parts = Quantisation(atoms.points[kept], atoms.weights[kept], np.searchsorted(kept, labels), 0)
+    columns = pack.phrases_of(recent.slots)
+    codes = tuple(dict.fromkeys(columns.code))
+    places = np.array([codes.index(code) for code in columns.code], np.int64)
+    masses: dict[Phrase, float] = {}
+    for point, weight in zip(
+        name_atoms(Coded(codes, places), recent.measure, parts), parts.weights, strict=True
+    ):
+        phrase = Phrase(columns.actor1[point], columns.code[point], columns.actor2[point])
+        masses[phrase] = masses.get(phrase, 0.0) + float(weight)
+    total = sum(masses.values())
+    ranked = sorted(masses, key=lambda phrase: -masses[phrase])
+    return tuple(BriefAtom(phrase, masses[phrase] / total, phrase) for phrase in ranked)
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def choose_shown(decoder: DayDecoder, ends: Sequence[int]) -> ExpectedDayChoice:
+    """Compare the decoder with its start on the days after `ends`, days of validation B."""
+    pairs = []
+    for end in ends:
+        days = decoder.at(end)
+        places = [place for place, day in enumerate(days) if day is not None]
+        known = [day for day in days if day is not None]
+        pairs.append(
+            np.stack(
+                [
+                    decoder.divergences([day.decoded for day in known], end, places),
+                    decoder.divergences([day.start for day in known], end, places),
+                ]
+            )
+        )
+    values = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0))
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    means = values.mean(axis=1) if values.size else np.full(2, np.nan)
+    shown: Shown = "decoder" if means[0] < means[1] else "start"
+    return ExpectedDayChoice(
+        shown, float(means[0]), float(means[1]), len(ends), values.shape[1], decoder.weights
+    )
+
+
+def keep_expected_choice(folder: Path, choice: ExpectedDayChoice) -> None:
+    """Keep a choice beside its model."""
+    write_json_atomically(folder / EXPECTED_FILE, asdict(choice))
+
+
+def read_expected_choice(folder: Path) -> ExpectedDayChoice | None:
+    """What was chosen for a model; None: nothing."""
+    path = folder / EXPECTED_FILE
+    try:
+        return ExpectedDayChoice(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise ForecastError(
+            f"{path} cannot be read ({error}): delete it, and run `gdelphi calibrate`"
+        ) from None

@@ -1,0 +1,138 @@
+"""Scores of the expected day: how far a few atoms are from the cloud of the day that came.
+
+    decoder      what the measure decoder says
+    start        where it begins: the few-atom summary of the recent past, by recency
+    yesterday    the descriptor of the last day
+    usual        the few-atom summary of the last year, all days alike
+    random days  descriptors of random days of the last year, their mean score
+
+The divergence is what the decoder is trained for: the debiased Sinkhorn divergence to the cloud. It
+is judged against its start. ROUGE compares the words with those of the day's own descriptor.
+Streams and days are judged where all five have something to say.
+"""
+
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gdelphi.common.types import FloatArray, Measure
+from gdelphi.forecast.decoded_day import DayDecoder, DecodedDay, divergences_of, name_decoded_day
+from gdelphi.forecast.wording import brief_text, day_text
+from gdelphi.measures.pack import Pack
+from gdelphi.model.decoder_start import RecentCloud, summary
+from gdelphi.model.decoder_task import OUTCOME_POINTS
+from gdelphi.scores.rouge import UNDEFINED, Rouge, WeightedText, expected_rouge, matched_rouge
+
+DECODER: Final = "decoder"
+START: Final = "start"
+YESTERDAY: Final = "yesterday"
+USUAL: Final = "usual"
+RANDOM_DAYS: Final = "random days"
+YEAR: Final = 365
+DRAWN: Final = 5  # random days
+FOREVER: Final = 1e9  # a half-life that makes all days alike
+
+COLUMNS: Final = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("measure", pa.string()),
+        ("divergence", pa.float64()),
+        ("rouge1", pa.float64()),
+        ("rouge2", pa.float64()),
+        ("rougeL", pa.float64()),
+    ]
+)
+
+
+class ExpectedScore(NamedTuple):
+    """One measure of one stream and day."""
+
+    stream: str
+    measure: str
+    divergence: float
+    rouge: Rouge = UNDEFINED
+
+
+def expected_table(scores: Sequence[ExpectedScore]) -> pa.Table:
+    """The rows of a day."""
+    rows = [(*score[:3], *score.rouge[:3]) for score in scores]
+    columns = zip(*rows, strict=True) if rows else [[] for _ in COLUMNS]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, COLUMNS.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=COLUMNS)
+
+
+class ExpectedJudge:
+    """Scores expected days of the streams of a pack, which are given by position, as days are."""
+
+    def __init__(self, decoder: DayDecoder, *, text: bool, seed: int = 0) -> None:
+        self._decoder, self._text, self._seed = decoder, text, seed
+        self._pack: Pack = decoder.recent.pack
+        self._day_text = lru_cache(2**15)(partial(day_text, self._pack))
+
+    def day(self, end: int) -> list[ExpectedScore]:
+        """Scores of all streams that have something to say, and reports on the day after `end`."""
+        scores: list[ExpectedScore] = []
+        if end + 1 >= self._pack.facts.days:
+            return scores
+        for place, day in enumerate(self._decoder.at(end)):
+            outcome = self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)
+            if day is not None and outcome is not None:
+                scores += self._stream(place, end, day, outcome)
+        return scores
+
+    def _stream(
+        self, place: int, end: int, day: DecodedDay, outcome: Measure
+    ) -> list[ExpectedScore]:
+        yesterday = self._pack.atoms(end, place)
+        usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
+        past = self._random_days(place, end)
+        if usual is None or not len(yesterday.weights) or not len(past):
+            return []
+        atoms = summary(usual, self._decoder.model.config.atoms)
+        named = {
+            DECODER: (day.decoded, day.recent),
+            START: (day.start, day.recent),
+            USUAL: (Measure(atoms.points, atoms.weights), usual),
+        }
+        measures = [measure for measure, _ in named.values()]
+        measures += [yesterday, *(self._pack.atoms(one, place) for one in past)]
+        values = divergences_of(measures, [outcome] * len(measures))
+        first = len(named) + 1
+        names = (*named, YESTERDAY, RANDOM_DAYS)
+        means = (*values[:first], values[first:].mean())
+        rouge = self._rouge(place, end, named, past) if self._text else {}
+        stream = self._pack.facts.streams[place]
+        return [
+            ExpectedScore(stream, name, float(value), rouge.get(name, UNDEFINED))
+            for name, value in zip(names, means, strict=True)
+        ]
+
+    def _random_days(self, place: int, end: int) -> list[int]:
+        """Days with atoms of the last year, a function of stream and day alone."""
+        since = max(end + 1 - YEAR, 0)
+        past = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        stream = zlib.crc32(self._pack.facts.streams[place].encode())
+        random = np.random.default_rng([self._seed, stream, end, 13])
+        return sorted(random.permutation(past)[:DRAWN].tolist())
+
+    def _rouge(
+        self, place: int, end: int, named: dict[str, tuple[Measure, RecentCloud]], past: list[int]
+    ) -> dict[str, Rouge]:
+        """ROUGE of each measure in words against the day's own text."""
+        outcome = self._day_text(end + 1, place)
+        if not outcome.phrases:
+            return {}
+        stream = self._pack.facts.streams[place]
+        texts: dict[str, WeightedText] = {
+            name: brief_text(name_decoded_day(atoms, recent, self._pack), stream)
+            for name, (atoms, recent) in named.items()
+        }
+        texts[YESTERDAY] = self._day_text(end, place)
+        scores = {name: matched_rouge(text, outcome) for name, text in texts.items()}
+        equal: FloatArray = np.full(len(past), 1 / len(past))
+        days = [self._day_text(one, place) for one in past]
+        return {**scores, RANDOM_DAYS: expected_rouge(days, equal, outcome)}
