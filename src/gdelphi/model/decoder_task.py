@@ -220,6 +220,9 @@ class DecoderTask:
             )
         return torch.cat(columns, dim=1).double().cpu().numpy()
 
+    def settle(self, model: MeasureDecoder, record: TrainingRecord) -> None:
+        """Nothing of the config is chosen with the step."""
+
     def save_beside(self, folder: Path) -> None:
         """Nothing: the space of its points is beside the model that it belongs to."""
 
