@@ -81,11 +81,6 @@ def draw_recombination(
     return Recombination(days, donors, random.random((number, roots)) < LENT)
 
 
-def keep_atoms(recombination: Recombination, lent_to: BoolArray) -> Recombination:
-    """The same without loans to futures [K] that are not to have any."""
-    return recombination._replace(lent=recombination.lent & lent_to[:, None])
-
-
 def recombined_atoms(
     pack: Pack, place: int, codes: tuple[str, ...], recombination: Recombination
 ) -> tuple[Recombination, RecombinedAtoms]:
@@ -98,7 +93,8 @@ def recombined_atoms(
     behind = np.arange(rows.shape[1]) >= own[0].shape[1]
     roots = _roots(pack, rows, codes)
     kept = masses * (_lent_atoms(recombination.lent, roots) == behind)
-    made = keep_atoms(recombination, kept.sum(axis=1) > 0)
+    any_left = kept.sum(axis=1, keepdims=True) > 0
+    made = recombination._replace(lent=recombination.lent & any_left)
     kept = masses * (_lent_atoms(made.lent, roots) == behind)
     total = kept.sum(axis=1, keepdims=True)
     shares = np.divide(kept, total, out=np.zeros_like(kept), where=total > 0).astype(np.float32)
