@@ -18,6 +18,7 @@ from gdelphi.forecast.future_choice import read_future_choice
 from gdelphi.forecast.future_weights import TOLERANCE
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
+from gdelphi.measures.targets import shares_of
 from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import day_at
 
@@ -40,6 +41,64 @@ def test_both_ways_agree_with_what_is_published(forecasts: OriginForecasts) -> N
         counted = futures.reweighted.weights @ futures.happens
         met = futures.reweighted.met
         assert met.any() and np.abs(counted - published)[met].max() <= TOLERANCE
+
+
+def test_atoms_are_of_the_day_that_their_root_comes_from(
+    predictor: Predictor, forecasts: OriginForecasts
+) -> None:
+    pack, codes = predictor.pack, predictor.history("root").codes
+    lent_atoms = 0
+    for place in range(len(predictor.streams)):
+        futures = forecasts.futures(place, moved=False)
+        for number in range(len(futures.days)):
+            kept: list[tuple[bytes, float, bool]] = []
+            for day, of_donor in ((futures.days[number], False), (futures.donors[number], True)):
+                position = (day - pack.first_day).days
+                measure, phrases = (
+                    pack.atoms(position, place),
+                    pack.atom_phrases(position, place),
+                )
+                for point, weight, code in zip(*measure, phrases.code, strict=True):
+                    if futures.lent[number, codes.index(code[:2])] == of_donor:
+                        kept.append((point.tobytes(), float(weight), of_donor))
+            atoms = futures.weights[number] > 0
+            total = sum(weight for _, weight, _ in kept) or 1.0
+            assert [point for point, _, _ in kept] == [
+                point.tobytes() for point in futures.points[number][atoms]
+            ]
+            np.testing.assert_allclose(
+                futures.weights[number][atoms], [weight / total for _, weight, _ in kept], atol=1e-6
+            )
+            assert futures.spare[number][atoms].tolist() == [lent for _, _, lent in kept]
+            lent_atoms += int(futures.spare[number].sum())
+    assert lent_atoms, "some atoms are lent"
+
+
+def test_what_occurs_and_shares_are_of_the_day_that_each_root_comes_from(
+    predictor: Predictor, forecasts: OriginForecasts
+) -> None:
+    history = predictor.history("root")
+    for place in range(len(predictor.streams)):
+        futures = forecasts.futures(place, moved=False)
+        samples = forecasts.published(place, futures)["root"].share_samples
+        weights = np.zeros(samples.shape)
+        for root in range(len(history.codes)):
+            days = [(day - history.days[0]).days for day in futures.days_of(root)]
+            weights[:, root] = history.weights[place, days, root]
+            np.testing.assert_array_equal(
+                futures.happens[:, root], history.counts[place, days, root] > 0
+            )
+        np.testing.assert_allclose(samples, shares_of(weights))
+
+
+def test_a_future_without_atoms_borrows_nothing(
+    predictor: Predictor, forecasts: OriginForecasts
+) -> None:
+    for place in range(len(predictor.streams)):
+        futures = forecasts.futures(place, moved=False)
+        empty = ~(futures.weights > 0).any(axis=1)
+        assert not futures.lent[empty].any()
+        np.testing.assert_array_equal(futures.exists, ~empty)
 
 
 @pytest.mark.parametrize("better", ["moved", "recombined"])

@@ -1,4 +1,5 @@
-"""Recombined futures: the law of their days, what is lent, and whose atoms they have."""
+"""Recombined futures: the law of their days, and what is lent. Those of a model are tested in
+test_future_choice.py."""
 
 from datetime import date
 
@@ -6,15 +7,8 @@ import numpy as np
 import pytest
 
 from gdelphi.common.types import FloatArray, Forecast
-from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.forecast.recombine import LENT, Recombination, draw_recombination, law_of_days
-from gdelphi.measures.targets import shares_of
-from helpers.forecast_world import model, one_thread, predictor, settings
-from helpers.measured_world import day_at
 
-__all__ = ["model", "one_thread", "predictor", "settings"]
-
-ORIGIN = day_at(70)
 UNASKED = np.full(2, np.nan)
 NO_SURGE = np.full(2, np.nan)
 
@@ -90,69 +84,3 @@ def test_the_same_seed_draws_the_same() -> None:
         np.testing.assert_array_equal(left, right)
     assert not np.array_equal(one.days, other.days)
     assert isinstance(one, Recombination)
-
-
-# --- futures of a model ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def forecasts(predictor: Predictor) -> OriginForecasts:
-    return predictor.forecasts_at(ORIGIN, ("root",))
-
-
-def test_atoms_are_of_the_day_that_their_root_comes_from(
-    predictor: Predictor, forecasts: OriginForecasts
-) -> None:
-    pack, codes = predictor.pack, predictor.history("root").codes
-    lent_atoms = 0
-    for place in range(len(predictor.streams)):
-        futures = forecasts.futures(place, moved=False)
-        for number in range(len(futures.days)):
-            kept: list[tuple[bytes, float, bool]] = []
-            for day, of_donor in ((futures.days[number], False), (futures.donors[number], True)):
-                position = (day - pack.first_day).days
-                measure, phrases = (
-                    pack.atoms(position, place),
-                    pack.atom_phrases(position, place),
-                )
-                for point, weight, code in zip(*measure, phrases.code, strict=True):
-                    if futures.lent[number, codes.index(code[:2])] == of_donor:
-                        kept.append((point.tobytes(), float(weight), of_donor))
-            atoms = futures.weights[number] > 0
-            total = sum(weight for _, weight, _ in kept) or 1.0
-            assert [point for point, _, _ in kept] == [
-                point.tobytes() for point in futures.points[number][atoms]
-            ]
-            np.testing.assert_allclose(
-                futures.weights[number][atoms], [weight / total for _, weight, _ in kept], atol=1e-6
-            )
-            assert futures.spare[number][atoms].tolist() == [lent for _, _, lent in kept]
-            lent_atoms += int(futures.spare[number].sum())
-    assert lent_atoms, "some atoms are lent"
-
-
-def test_what_occurs_and_shares_are_of_the_day_that_each_root_comes_from(
-    predictor: Predictor, forecasts: OriginForecasts
-) -> None:
-    history = predictor.history("root")
-    for place in range(len(predictor.streams)):
-        futures = forecasts.futures(place, moved=False)
-        samples = forecasts.published(place, futures)["root"].share_samples
-        weights = np.zeros(samples.shape)
-        for root in range(len(history.codes)):
-            days = [(day - history.days[0]).days for day in futures.days_of(root)]
-            weights[:, root] = history.weights[place, days, root]
-            np.testing.assert_array_equal(
-                futures.happens[:, root], history.counts[place, days, root] > 0
-            )
-        np.testing.assert_allclose(samples, shares_of(weights))
-
-
-def test_a_future_without_atoms_borrows_nothing(
-    predictor: Predictor, forecasts: OriginForecasts
-) -> None:
-    for place in range(len(predictor.streams)):
-        futures = forecasts.futures(place, moved=False)
-        empty = ~(futures.weights > 0).any(axis=1)
-        assert not futures.lent[empty].any()
-        np.testing.assert_array_equal(futures.exists, ~empty)
