@@ -269,8 +269,8 @@ def show_day(predictor: Predictor, place: int, day: object) -> None:
     weights = predictor.pack.atoms(at, place).weights
     came = [f"{sentence(*x, stream)} ({w:.0%})" for x, w in zip(phrases, weights, strict=True)]
     roots = predictor.known_at("root", origin)
-    wanted = predictor.publisher("root").forecast(roots, origin)[place].occurs
-    futures = stream_futures(predictor, predictor.sampler.at(origin), place, roots, wanted)
+    published = predictor.publisher("root").forecast(roots, origin)[place]
+    futures = stream_futures(predictor, predictor.sampler.at(origin), place, roots, published)
     brief = [f"{sentence(*atom.phrase, stream)} ({atom.weight:.0%})"
              for atom in expected_day_in_brief(futures, predictor.settings.measures)]  # fmt: skip
     moved = []

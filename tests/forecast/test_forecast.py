@@ -191,8 +191,10 @@ def test_futures_hold_their_atoms(issued: ForecastResult) -> None:
         lists = ("points", "weights", "gates", "spare", "actor1", "code", "actor2")
         assert len({len(row[name]) for name in lists}) == 1
         assert sum(row["weights"]) == pytest.approx(1, abs=1e-5) or not row["weights"]
-        assert row["day"] <= ORIGIN
-        assert row["day"] not in [day_at(number) for number in GONE]
+        assert any(row["spare"]) <= bool(row["lent"])
+        for day in (row["day"], row["donor"]):
+            assert day <= ORIGIN
+            assert day not in [day_at(number) for number in GONE]
 
 
 def test_reconstructed_events_come_with_reports_up_to_the_origin(issued: ForecastResult) -> None:

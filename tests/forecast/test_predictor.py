@@ -63,10 +63,11 @@ def same(one: Prediction, other: Prediction) -> None:
         np.testing.assert_array_equal(left.share_samples, right.share_samples)
         for name, forecast in one.members[level].items():
             np.testing.assert_array_equal(forecast.occurs, other.members[level][name].occurs)
-    for name in ("points", "weights", "gates", "spare", "drawn_index", "happens"):
+    for name in ("points", "weights", "gates", "spare", "drawn_index", "happens", "lent"):
         np.testing.assert_array_equal(getattr(one.futures, name), getattr(other.futures, name))
     np.testing.assert_array_equal(one.futures.reweighted.weights, other.futures.reweighted.weights)
     assert one.futures.days == other.futures.days
+    assert one.futures.donors == other.futures.donors
     assert one.brief == other.brief
 
 

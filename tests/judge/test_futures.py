@@ -26,6 +26,7 @@ from gdelphi.judge.futures import (
 )
 from gdelphi.model.loop import Trained
 from gdelphi.ot.energy import sliced_energy_score
+from gdelphi.stack.baselines import RecencyBootstrap
 from helpers.measured_world import DAYS, day_at
 from helpers.training_world import settings, undisturbed
 
@@ -45,10 +46,16 @@ def predictor(
     return Predictor(settings, folder, number=NUMBER)
 
 
-def futures_at(predictor: Predictor, origin: date) -> list[StreamFutures]:
+def futures_at(predictor: Predictor, origin: date, *, moved: bool = True) -> list[StreamFutures]:
     sampled, history = predictor.sampler.at(origin), predictor.history("root")
-    places = range(len(predictor.streams))
-    return [stream_futures(predictor, sampled, x, history, np.full(20, 0.3)) for x in places]
+    forecasts = (
+        replace(forecast, occurs=np.full(20, 0.3))
+        for forecast in RecencyBootstrap().forecast(history, origin)
+    )
+    return [
+        stream_futures(predictor, sampled, place, history, forecast, moved=moved)
+        for place, forecast in enumerate(forecasts)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +105,26 @@ def test_energy_scores_are_those_of_each_ensemble_alone(
         expected = sliced_energy_score(past, outcome, weights=alike)
         assert scores[stream, DRAWN].energy == pytest.approx(expected, abs=1e-7)
         assert scores[stream, DRAWN].members == len(past)
+
+
+def test_recombined_futures_are_scored_beside_the_moved_ones(
+    predictor: Predictor, futures: list[StreamFutures]
+) -> None:
+    recombined = futures_at(predictor, ORIGIN, moved=False)
+    alone = scores_of(predictor, futures)
+    scores = FutureJudge(predictor, text=False).day(ORIGIN, recombined, futures)
+    for score in scores:
+        place = predictor.streams.index(score.stream)
+        if score.ensemble != REWEIGHTED:
+            assert score.energy == pytest.approx(alone[score[:2]].energy, abs=1e-7)
+            continue
+        future = recombined[place]
+        weights = future.reweighted.weights[future.exists]
+        expected = sliced_energy_score(
+            members(future), outcome_of(predictor, place), weights=weights / weights.sum()
+        )
+        assert score.energy == pytest.approx(expected, abs=1e-7)
+        assert score.members == future.exists.sum()
 
 
 def test_futures_that_are_the_day_that_came_have_no_error(

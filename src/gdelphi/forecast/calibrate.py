@@ -23,7 +23,7 @@ from gdelphi.forecast.decoded_day import (
     choose_shown,
     keep_expected_choice,
 )
-from gdelphi.forecast.future_choice import AtomPlacement, FutureChoice
+from gdelphi.forecast.future_choice import FutureChoice, FutureWay
 from gdelphi.forecast.naming import NamingChoice
 from gdelphi.forecast.naming_choice import choose_names, spread_days
 from gdelphi.forecast.prediction import StreamFutures
@@ -33,7 +33,7 @@ from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
 from gdelphi.ot.energy import sliced_energy_score
 
 CALIBRATED_FILE: Final = "calibrated.json"
-FUTURES_DAYS: Final = 12  # of validation B on which moved and drawn atoms are compared
+FUTURES_DAYS: Final = 12  # of validation B on which moved and recombined futures are compared
 ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
 
 
@@ -48,7 +48,7 @@ class CalibrationResult:
     choices: tuple[tuple[Level, str, PublishedChoice], ...]
     """level, target, how it came to be published as it is"""
     futures: FutureChoice
-    """whether the atoms of futures are moved"""
+    """how futures are made"""
     names: NamingChoice | None = None
     """how futures are named; None: by their origin, without a choice"""
     expected: ExpectedDayChoice | None = None
@@ -58,8 +58,8 @@ class CalibrationResult:
 def calibrate(
     predictor: Predictor, on_step: OnStep = silent, *, namer: Path | None = None
 ) -> CalibrationResult:
-    """Fit what is published, and who does what to whom, on validation B, and choose there whether
-    atoms of futures are moved and what they are named by. Without a given namer one that lies
+    """Fit what is published, and who does what to whom, on validation B, and choose there how
+    futures are made and what their atoms are named by. Without a given namer one that lies
     among the models is tried. All of it is kept in the model's folder."""
     choices = []
     for level in LEVELS:
@@ -71,7 +71,7 @@ def calibrate(
     fitted_arguments = fit_reconstructor(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
     fitted_arguments.save(predictor.folder / ARGUMENTS_FILE)
     futures = choose_futures(predictor, on_step)
-    predictor.moves_atoms = futures.atoms == "moved"
+    predictor.moves_atoms = futures.way == "moved"
     names = choose_names(predictor, on_step, namer=namer)
     expected = choose_expected_day(predictor, on_step)
     write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
@@ -97,25 +97,24 @@ def choose_expected_day(predictor: Predictor, on_step: OnStep) -> ExpectedDayCho
 def choose_futures(
     predictor: Predictor, on_step: OnStep, *, days: int = FUTURES_DAYS
 ) -> FutureChoice:
-    """Compare moved with drawn atoms on validation B, and keep the better beside the model."""
+    """Compare moved with recombined futures on validation B, and keep the better way."""
     chosen = spread_days(predictor.target_days("validation_b"), days)
-    scores: list[tuple[float, float]] = []
+    scores: list[tuple[float, ...]] = []
     for number, day in enumerate(chosen, start=1):
-        on_step(f"comparing moved atoms with drawn ones, day {number} of {len(chosen)}")
+        on_step(f"comparing moved futures with recombined ones, day {number} of {len(chosen)}")
         origin = day - timedelta(days=1)
         end = predictor.sampler.position(origin)
         forecasts = predictor.forecasts_at(origin, ("root",))
         for place in range(len(predictor.streams)):
             outcome = predictor.pack.atoms(end + 1, place)
             if len(outcome.weights):
-                moved = forecasts.futures(place, moved=True)
-                drawn = forecasts.drawn(place, moved)
-                scores.append((_energy(moved, outcome), _energy(drawn, outcome)))
+                both = (forecasts.futures(place, moved=moved) for moved in (True, False))
+                scores.append(tuple(_energy(futures, outcome) for futures in both))
     values = np.array(scores).reshape(-1, 2)
     values = values[~np.isnan(values).any(axis=1)]
     means = values.mean(axis=0) if len(values) else np.full(2, np.nan)
-    atoms: AtomPlacement = "drawn" if means[1] < means[0] else "moved"
-    choice = FutureChoice(atoms, float(means[0]), float(means[1]), len(chosen), len(values))
+    way: FutureWay = "moved" if means[0] < means[1] else "recombined"
+    choice = FutureChoice(way, float(means[0]), float(means[1]), len(chosen), len(values))
     write_json_atomically(predictor.folder / FUTURES_FILE, asdict(choice))
     return choice
 

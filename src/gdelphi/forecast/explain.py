@@ -143,7 +143,7 @@ class _Explainer:
     def explain(self) -> Explanation:
         prediction = self.prediction
         first = self.history.days[0]
-        drawn = [(day - first).days for day in prediction.futures.days]
+        drawn = [(day - first).days for day in self._drawn_from]
         has = occurs_of(self.history.counts[self.row, drawn, self.place])  # futures, [K]
         days = self._days(has)
         with Store(self.predictor.settings).reading() as connection:
@@ -240,12 +240,18 @@ class _Explainer:
 
     # Futures, atoms and reports.
 
+    @cached_property
+    def _drawn_from(self) -> list[date]:
+        """The day that each future has the event's root from."""
+        roots = self.prediction.levels.root.codes
+        return self.prediction.futures.days_of(roots.index(lineage(self.code).root))
+
     def _days(self, has: BoolArray) -> list[DrawnDay]:
-        """The days that the futures with the event were drawn from, the heaviest first."""
+        """The days that the futures with the event have it from, the heaviest first."""
         weights = self.prediction.futures.reweighted.weights
         drawn: dict[date, list[float]] = {}
         for number in np.flatnonzero(has):
-            drawn.setdefault(self.prediction.futures.days[number], []).append(weights[number])
+            drawn.setdefault(self._drawn_from[number], []).append(weights[number])
         days = [DrawnDay(day, len(masses), float(sum(masses))) for day, masses in drawn.items()]
         return sorted(days, key=lambda day: (-day.weight, day.day))
 

@@ -1,35 +1,32 @@
-"""Whether the atoms of futures are moved, or left where they were drawn: chosen on validation B.
+"""How futures are made, moved or recombined: chosen on validation B.
 
-A future is a past day, drawn by the model's attention; its transport blocks then move the day's
-atoms on the sphere. Whether that makes futures more like the days that come differs from data to
-data (on ICEWS it does not), so `gdelphi calibrate` compares both by the energy score of the futures
-as they are published, with their weights, on days of validation B. The better of the two is kept in
-futures.json beside the model. A model without that file moves them.
+moved        past days drawn by the model's attention, whose atoms its transport blocks move on
+recombined   past days drawn by a law that agrees with what is published, which take some roots from
+             a second day (`recombine.py`)
+
+`gdelphi calibrate` compares both by the energy score of the futures as they are published, with
+their weights, on days of validation B. The better of the two is kept in futures.json beside the
+model. Without that file futures are recombined, which has been better on all data so far.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.types import FloatArray
 from gdelphi.forecast.archive import FUTURES_FILE
-from gdelphi.forecast.prediction import StreamFutures
-from gdelphi.measures.pack import Pack
 
-AtomPlacement = Literal["moved", "drawn"]
+FutureWay = Literal["moved", "recombined"]
 
 
 @dataclass(frozen=True)
 class FutureChoice:
-    """Which atoms futures have, and the mean energy scores that decided it."""
+    """How futures are made, and the mean energy scores that decided it."""
 
-    atoms: AtomPlacement
+    way: FutureWay
     moved: float
-    drawn: float
+    recombined: float
     days: int
     """target days that were compared"""
     futures: int
@@ -37,28 +34,14 @@ class FutureChoice:
 
 
 def read_future_choice(folder: Path) -> FutureChoice | None:
-    """What was chosen for a model; None: nothing."""
+    """What was chosen for a model; None: nothing, or between ways that there are no longer."""
     path = folder / FUTURES_FILE
     try:
-        return FutureChoice(**json.loads(path.read_text(encoding="utf-8")))
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return None if "atoms" in values else FutureChoice(**values)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise ForecastError(
             f"{path} cannot be read ({error}): delete it, and run `gdelphi calibrate`"
         ) from None
-
-
-def left_where_drawn(futures: StreamFutures, rows: FloatArray, pack: Pack) -> StreamFutures:
-    """Futures with the atoms of the days that they were drawn from; `rows` [K, n] are those atoms'
-    places in the pack. Spare atoms, which are of other days, do not exist."""
-    points, weights, _ = pack.atom_columns()
-    own = (futures.weights > 0) & ~futures.spare
-    kept = np.where(own, weights[rows], 0.0)
-    total = kept.sum(axis=1, keepdims=True)
-    return replace(
-        futures,
-        points=np.where(own[..., None], points[rows], 0).astype(np.float32),
-        weights=np.divide(kept, total, out=np.zeros_like(kept), where=total > 0).astype(np.float32),
-        gates=own.astype(np.float32),
-    )

@@ -40,9 +40,12 @@ class Reweighted(NamedTuple):
     """number of equally weighted futures that say as much: 1 / sum w^2"""
 
 
-def reweight(happens: BoolArray, wanted: FloatArray, prior: FloatArray) -> Reweighted:
+def reweight(
+    happens: BoolArray, wanted: FloatArray, prior: FloatArray, *, ridge: float = RIDGE
+) -> Reweighted:
     """Weights of futures [future] under which events [future, event] have the wanted probabilities
-    [event]; not-a-number asks for nothing."""
+    [event]; not-a-number asks for nothing. A larger ridge meets them less exactly, and stays nearer
+    to the prior."""
     if happens.shape != (len(prior), len(wanted)):
         raise ForecastError(
             f"events of shape {happens.shape} for {len(prior)} futures and {len(wanted)} "
@@ -56,13 +59,13 @@ def reweight(happens: BoolArray, wanted: FloatArray, prior: FloatArray) -> Rewei
     varies = ~np.isnan(wanted) & (values.min(axis=0) < values.max(axis=0))
     log_prior = np.log(prior[kept] / prior[kept].sum())
     weights = np.zeros(len(prior))
-    weights[kept] = _solve(values[:, varies] - wanted[varies], log_prior)
+    weights[kept] = _solve(values[:, varies] - wanted[varies], log_prior, ridge)
     probabilities: FloatArray = weights @ happens
     met = np.abs(probabilities - wanted) <= TOLERANCE
     return Reweighted(weights, probabilities, met, float(1 / (weights**2).sum()))
 
 
-def _solve(centred: FloatArray, log_prior: FloatArray) -> FloatArray:
+def _solve(centred: FloatArray, log_prior: FloatArray, ridge: float) -> FloatArray:
     """The weights w at the minimum over lambda of the dual
 
         F(lambda) = ln sum_k prior_k exp(lambda . c_k) + ridge / 2 |lambda|^2,
@@ -72,19 +75,19 @@ def _solve(centred: FloatArray, log_prior: FloatArray) -> FloatArray:
     Hessian is the covariance of c under w, plus the ridge.
     """
     multiplier = np.zeros(centred.shape[1])
-    value, weights = _dual(multiplier, centred, log_prior)
+    value, weights = _dual(multiplier, centred, log_prior, ridge)
     for _ in range(STEPS):
         # 1. Gradient and Newton step.
         mean = weights @ centred
-        gradient = mean + RIDGE * multiplier
+        gradient = mean + ridge * multiplier
         if np.abs(gradient).max(initial=0.0) < SMALL:
             break
         covariance = (centred * weights[:, None]).T @ centred - np.outer(mean, mean)
-        step = np.linalg.solve(covariance + RIDGE * np.eye(len(gradient)), gradient)
+        step = np.linalg.solve(covariance + ridge * np.eye(len(gradient)), gradient)
         # 2. Halve the step until F falls by a part of what its slope promises.
         size = 1.0
         while True:
-            new_value, new_weights = _dual(multiplier - size * step, centred, log_prior)
+            new_value, new_weights = _dual(multiplier - size * step, centred, log_prior, ridge)
             if new_value <= value - ARMIJO * size * (gradient @ step) or size < SMALL:
                 break
             size /= 2
@@ -95,7 +98,7 @@ def _solve(centred: FloatArray, log_prior: FloatArray) -> FloatArray:
 
 
 def _dual(
-    multiplier: FloatArray, centred: FloatArray, log_prior: FloatArray
+    multiplier: FloatArray, centred: FloatArray, log_prior: FloatArray, ridge: float
 ) -> tuple[float, FloatArray]:
     """F(lambda), and the weights of futures at lambda; the largest logit is taken out first, so
     that nothing overflows."""
@@ -103,5 +106,5 @@ def _dual(
     top = logits.max()
     masses = np.exp(logits - top)
     total = masses.sum()
-    value = float(top + np.log(total) + RIDGE / 2 * multiplier @ multiplier)
+    value = float(top + np.log(total) + ridge / 2 * multiplier @ multiplier)
     return value, masses / total

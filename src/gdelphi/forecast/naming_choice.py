@@ -139,7 +139,7 @@ class NamingComparison:
         for place, forecast in enumerate(published):
             outcome = day_text(predictor.pack, end + 1, place)
             if outcome.phrases:
-                futures = stream_futures(predictor, sampled, place, roots, forecast.occurs)
+                futures = stream_futures(predictor, sampled, place, roots, forecast)
                 self._compare(futures, outcome, place, end)
 
     def _compare(self, futures: StreamFutures, outcome: WeightedText, place: int, end: int) -> None:

@@ -78,10 +78,14 @@ def name_future_atoms(
 
 @dataclass(frozen=True, eq=False)
 class StreamFutures:
-    """The futures of one stream: K days drawn from its past, moved on."""
+    """The futures of one stream: K days drawn from its past, moved on or recombined."""
 
     days: tuple[date, ...]
     """that each was drawn from, [K]"""
+    donors: tuple[date, ...]
+    """second day of each, which lends it roots, [K]"""
+    lent: BoolArray
+    """the roots that come from the second day, [K, root]"""
     points: VectorArray
     """atoms, [K, n, dimension]"""
     weights: VectorArray
@@ -89,18 +93,24 @@ class StreamFutures:
     gates: VectorArray
     """probability that an atom exists, [K, n]"""
     spare: BoolArray
-    """not of the drawn day but of the stream's last days, [K, n]"""
+    """not of the drawn day: of the stream's last days if futures are moved, of the second day if
+    they are recombined, [K, n]"""
     drawn_phrases: tuple[Phrase, ...]
     """distinct phrases that atoms come from"""
     drawn_index: IntArray
     """position of each atom's phrase among them, [K, n]"""
     happens: BoolArray
-    """which roots occur on the drawn day, [K, root]"""
+    """which roots occur, on the day that each comes from, [K, root]"""
     reweighted: Reweighted
     """weights that agree with the published probabilities"""
     seed: int
     namer: AtomNamer | None = None
     """by which readers see atoms named; None: by the phrase that they come from"""
+
+    def days_of(self, root: int) -> list[date]:
+        """The day that each future has the root at a place from, [K]."""
+        both = zip(self.days, self.donors, self.lent[:, root], strict=True)
+        return [donor if lent else day for day, donor, lent in both]
 
     @property
     def shown_phrases(self) -> tuple[Phrase, ...]:

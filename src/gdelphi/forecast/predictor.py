@@ -6,6 +6,7 @@ A predictor answers for the streams that its model was trained with. What it for
 is a function of the days up to it, the model's folder and the seed.
 """
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -24,11 +25,12 @@ from gdelphi.common.types import (
     FloatArray,
     Forecast,
     Forecaster,
+    IntArray,
     Level,
 )
 from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
-from gdelphi.forecast.future_choice import left_where_drawn, read_future_choice
+from gdelphi.forecast.future_choice import read_future_choice
 from gdelphi.forecast.future_weights import reweight
 from gdelphi.forecast.members import model_members
 from gdelphi.forecast.naming import AtomNames
@@ -47,14 +49,16 @@ from gdelphi.forecast.publisher import (
     fit_publisher,
     make_coherent,
 )
+from gdelphi.forecast.recombine import draw_recombination, law_of_days, recombined_atoms
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
 from gdelphi.measures.packing import OnPacked, pack_days
+from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
-from gdelphi.measures.targets import occurs_of, shares_of
+from gdelphi.measures.targets import occurs_of, shares_of, surge_threshold
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
     FURTHEST,
@@ -77,6 +81,7 @@ BEFORE: Final = 365  # days before validation B that the stack learns from, the 
 ROUGH_FUTURES: Final = 16  # with which combinations beyond tomorrow are fitted,
 ROUGH_EVERY: Final = 3  # on each third day of validation B
 ROUGH_KEPT: Final = 256
+RECOMBINED: Final = 21  # of the random numbers that recombined futures are drawn with
 
 
 class CalibrationDays(NamedTuple):
@@ -125,7 +130,7 @@ class Predictor:
         )
         self.names = AtomNames(self.folder, self.pack, space, namer=namer)
         choice = read_future_choice(self.folder)
-        self.moves_atoms = choice is None or choice.atoms == "moved"
+        self.moves_atoms = choice is not None and choice.way == "moved"
         self.decoder = day_decoder(self.folder, self.pack, space)
         expected = read_expected_choice(self.folder)
         self.shows_decoder = expected is None or expected.shown == "decoder"
@@ -366,26 +371,26 @@ class OriginForecasts:
         self.sampled: Sampled = predictor.sampler.at(origin, horizon)
 
     def futures(self, place: int, *, moved: bool | None = None) -> StreamFutures:
-        """The futures of the stream at a place, reweighted to the published roots. Their atoms are
-        moved or left where they were drawn: as asked for, else as was chosen for the model."""
-        wanted = self.answers["root"][PUBLISHED][place].occurs
+        """The futures of the stream at a place, reweighted to the published roots. They are moved
+        or recombined: as asked for, else as was chosen for the model."""
+        forecast = self.answers["root"][PUBLISHED][place]
         history = self.histories["root"]
-        return stream_futures(self.predictor, self.sampled, place, history, wanted, moved=moved)
-
-    def drawn(self, place: int, moved: StreamFutures) -> StreamFutures:
-        """Futures of the stream at a place, given with moved atoms, where they were drawn."""
-        return left_where_drawn(moved, self.sampled.futures.rows[place], self.predictor.pack)
+        return stream_futures(self.predictor, self.sampled, place, history, forecast, moved=moved)
 
     def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
         """What is published about the stream at a place: levels coherent, shares those of the days
-        that its futures were drawn from, with the futures' weights."""
+        that its futures are made of, with the futures' weights."""
+        roots = self.histories["root"].codes
         forecasts = {}
         for level, history in self.histories.items():
-            first = (history.days[0] - self.predictor.pack.first_day).days
-            drawn = history.weights[place, self.sampled.futures.days[place] - first]
+            drawn, donors = (
+                history.weights[place, [(day - history.days[0]).days for day in days]]
+                for days in (futures.days, futures.donors)
+            )
+            lent = futures.lent[:, [roots.index(lineage(code).root) for code in history.codes]]
             forecasts[level] = replace(
                 self.answers[level][PUBLISHED][place],
-                share_samples=shares_of(drawn),
+                share_samples=shares_of(np.where(lent, donors, drawn)),
                 share_weights=futures.reweighted.weights,
             )
         return make_coherent(forecasts)
@@ -460,33 +465,100 @@ def stream_futures(
     sampled: Sampled,
     place: int,
     history: Profiles,
-    wanted: FloatArray,
+    forecast: Forecast,
     *,
     moved: bool | None = None,
 ) -> StreamFutures:
-    """The futures of the stream at a place, reweighted to the wanted probabilities of the roots;
-    the history is that of the roots."""
+    """The futures of the stream at a place, reweighted to the probabilities that the roots have by
+    a forecast; the history is that of the roots. Moved or recombined: as asked for, else as was
+    chosen for the model."""
+    if predictor.moves_atoms if moved is None else moved:
+        return _moved_futures(predictor, sampled, place, history, forecast.occurs)
+    return _recombined_futures(predictor, sampled, place, history, forecast)
+
+
+def _moved_futures(
+    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
+) -> StreamFutures:
+    """The days that the model has drawn, with their atoms moved on."""
     drawn = sampled.futures
-    first = (history.days[0] - predictor.pack.first_day).days
-    happens = occurs_of(history.counts[place, drawn.days[place] - first])
-    number = len(happens)
-    rows, index = np.unique(drawn.rows[place], return_inverse=True)
-    columns = predictor.pack.phrases_at(rows)
-    futures = StreamFutures(
-        days=tuple(predictor.sequences.day(int(day)) for day in drawn.days[place]),
+    days = _days(predictor, drawn.days[place])
+    happens = occurs_of(history.counts[place, drawn.days[place] - _first(predictor, history)])
+    phrases, index = _phrases(predictor, drawn.rows[place])
+    return StreamFutures(
+        days=days,
+        donors=days,
+        lent=np.zeros(happens.shape, dtype=np.bool_),
         points=drawn.points[place],
         weights=drawn.weights[place],
         gates=drawn.gates[place],
         spare=drawn.spare[place],
-        drawn_phrases=tuple(Phrase(*codes) for codes in zip(*columns, strict=True)),
-        drawn_index=index.reshape(drawn.rows[place].shape),
+        drawn_phrases=phrases,
+        drawn_index=index,
         happens=happens,
-        reweighted=reweight(happens, wanted, np.full(number, 1 / number)),
+        reweighted=reweight(happens, wanted, np.full(len(days), 1 / len(days))),
         seed=predictor.sampler.seed,
         namer=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
     )
-    moves = predictor.moves_atoms if moved is None else moved
-    return futures if moves else left_where_drawn(futures, drawn.rows[place], predictor.pack)
+
+
+def _recombined_futures(
+    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, forecast: Forecast
+) -> StreamFutures:
+    """Days drawn to agree with the forecast, which take some roots from a second day."""
+    # 1. The law over the days that the model may draw from, here by their position in the history.
+    end = predictor.sampler.position(sampled.origin) - _first(predictor, history)
+    prior = sampled.day_probabilities[place][-(end + 1) :]
+    if not prior.any():  # a stream without a past
+        prior = np.ones(len(prior))
+    known = np.arange(end + 1 - len(prior), end + 1)
+    threshold = surge_threshold(history, sampled.origin)[place]
+    counts, weights = history.counts[place], history.weights[place]
+    law = law_of_days(counts[known], weights[known], threshold, forecast, prior)
+    # 2. Both days of each future, and their atoms.
+    key = [predictor.sampler.seed, zlib.crc32(forecast.stream.encode())]
+    random = np.random.default_rng([*key, sampled.origin.toordinal(), forecast.horizon, RECOMBINED])
+    places = draw_recombination(law, predictor.sampler.number, len(history.codes), random)
+    first = int(known[0]) + _first(predictor, history)
+    drawn = places._replace(days=places.days + first, donors=places.donors + first)
+    made, atoms = recombined_atoms(predictor.pack, place, history.codes, drawn)
+    # 3. Weights that leave nothing between the futures and what is published.
+    occurs = occurs_of(counts[known])
+    happens = np.where(made.lent, occurs[places.donors], occurs[places.days])
+    phrases, index = _phrases(predictor, atoms.rows)
+    number = len(happens)
+    return StreamFutures(
+        days=_days(predictor, made.days),
+        donors=_days(predictor, made.donors),
+        lent=made.lent,
+        points=atoms.points,
+        weights=atoms.weights,
+        gates=(atoms.weights > 0).astype(np.float32),
+        spare=atoms.lent,
+        drawn_phrases=phrases,
+        drawn_index=index,
+        happens=happens,
+        reweighted=reweight(happens, forecast.occurs, np.full(number, 1 / number)),
+        seed=predictor.sampler.seed,
+        namer=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
+    )
+
+
+def _first(predictor: Predictor, history: Profiles) -> int:
+    """Position in the pack of a history's first day."""
+    return (history.days[0] - predictor.pack.first_day).days
+
+
+def _days(predictor: Predictor, positions: IntArray) -> tuple[date, ...]:
+    """The days at positions in the pack."""
+    return tuple(predictor.sequences.day(int(position)) for position in positions)
+
+
+def _phrases(predictor: Predictor, rows: IntArray) -> tuple[tuple[Phrase, ...], IntArray]:
+    """Distinct phrases of the pack's atoms at rows [K, n], and the position of each among them."""
+    distinct, index = np.unique(rows, return_inverse=True)
+    columns = predictor.pack.phrases_at(distinct)
+    return tuple(Phrase(*codes) for codes in zip(*columns, strict=True)), index.reshape(rows.shape)
 
 
 def _cut(history: Profiles, since: date, until: date) -> Profiles:

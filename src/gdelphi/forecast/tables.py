@@ -134,6 +134,7 @@ FUTURES: Final = pa.schema(
         ("actor1", pa.list_(pa.string())), ("code", pa.list_(pa.string())),
         ("actor2", pa.list_(pa.string())), ("drawn_actor1", pa.list_(pa.string())),
         ("drawn_code", pa.list_(pa.string())), ("drawn_actor2", pa.list_(pa.string())),
+        ("donor", pa.date32()), ("lent", pa.list_(pa.string())),
     ]
 )  # fmt: skip
 BRIEF: Final = pa.schema(
@@ -177,6 +178,8 @@ def _futures(prediction: Prediction) -> pa.Table:
                 "spare": futures.spare[number][atoms],
                 **_phrase_columns(shown),
                 **_phrase_columns(drawn, "drawn_"),
+                "donor": futures.donors[number],
+                "lent": [codes[place] for place in np.flatnonzero(futures.lent[number])],
             }
         )
     return pa.Table.from_pylist(rows, FUTURES)

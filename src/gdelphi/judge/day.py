@@ -74,7 +74,7 @@ class OriginAnswers(NamedTuple):
     futures: list[StreamFutures]
     """of each stream, as published"""
     moved: list[StreamFutures] | None
-    """the same with moved atoms; None: these are published"""
+    """moved futures; None: these are published"""
 
 
 class BacktestDay:
@@ -142,7 +142,7 @@ class BacktestDay:
         places = range(len(self.predictor.streams))
         futures = moved = [at_origin.futures(place, moved=True) for place in places]
         if not self.predictor.moves_atoms:
-            futures = [at_origin.drawn(place, moved[place]) for place in places]
+            futures = [at_origin.futures(place, moved=False) for place in places]
         published = [at_origin.published(place, futures[place])[level] for place in places]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}

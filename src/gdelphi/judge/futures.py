@@ -2,9 +2,10 @@
 
 Ensembles of a stream's next day, each of K members, are scored against its own descriptor:
 
-    transported   the model's futures: past days drawn by its attention, moved on
-    tilted        the same with weights that agree with what is published (reweighted)
+    transported   past days drawn by the model's attention, moved on
     drawn         the same past days, not moved: what transport adds is the difference
+    tilted        the futures that are published, recombined or moved, with the weights that make
+                  them agree with what is published
     recency       past days drawn by the recency kernel, where attention begins untrained
     climatology   past days of the last year, all alike
     text          what the text forecaster writes, where the predictor has one
@@ -151,7 +152,7 @@ class FutureJudge:
         moved: Sequence[StreamFutures] | None = None,
     ) -> list[FutureScore]:
         """Scores of all streams whose next day has atoms, given their futures as published, and
-        with moved atoms where that is not the same."""
+        the moved ones where these are others."""
         end = self._predictor.sampler.position(origin)
         target = end + 1
         kernel = self._recency(origin)
@@ -183,30 +184,35 @@ class FutureJudge:
     ) -> list[FutureScore]:
         """Scores of all ensembles of one stream."""
         stream = self._predictor.streams[place]
-        # 1. All measures in one batch: the day itself, futures, past days, texts.
-        past = self._drawn_days(place, end, futures, kernel)
+        # 1. All measures in one batch: the day itself, moved futures, past days, published futures
+        #    if they are others, texts.
+        placed = moved or futures
+        past = self._drawn_days(place, end, placed, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
         texts_as_days = self._text_measures(written)
-        placed = moved or futures
+        published = _existing(futures) if moved is not None else []
         exists = placed.exists
         weights = placed.weights.astype(np.float64)[exists]
         measures = _batch(
             self._pack.atoms(end + 1, place),
             placed.points[exists].astype(np.float64),
             weights / weights.sum(axis=1, keepdims=True),
-            [*(self._pack.atoms(int(day), place) for day in distinct), *texts_as_days],
+            [
+                *(self._pack.atoms(int(day), place) for day in distinct),
+                *published,
+                *texts_as_days,
+            ],
         )
         # 2. Ensembles, as rows of this batch with weights.
         ensembles = _ensembles(placed, past, distinct)
-        if moved is not None:  # published futures are drawn days, with other weights
-            first = self._pack.first_day
-            days = np.array([(day - first).days for day in futures.days], dtype=np.int64)
-            kept = futures.exists & self._has_atoms[days, place]
-            rows = 1 + int(moved.exists.sum()) + np.searchsorted(distinct, days[kept])
+        if moved is not None:
             ensembles.pop(REWEIGHTED, None)
-            if kept.any():
-                weights = normalise(futures.reweighted.weights[kept])
-                ensembles[REWEIGHTED] = _Ensemble(rows, weights)
+        if published:
+            first = len(measures.weights) - len(texts_as_days) - len(published)
+            ensembles[REWEIGHTED] = _Ensemble(
+                first + np.arange(len(published)),
+                normalise(futures.reweighted.weights[futures.exists]),
+            )
         if texts_as_days:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
@@ -317,6 +323,16 @@ def _draw(kernel: FloatArray, uniform: FloatArray) -> IntArray:
         np.int64
     )
     return drawn
+
+
+def _existing(futures: StreamFutures) -> list[Measure]:
+    """The futures that exist, as measures."""
+    measures = []
+    for number in np.flatnonzero(futures.exists):
+        atoms = futures.weights[number] > 0
+        masses = futures.weights[number][atoms].astype(np.float64)
+        measures.append(Measure(futures.points[number][atoms], masses))
+    return measures
 
 
 def _batch(

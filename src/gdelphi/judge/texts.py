@@ -116,7 +116,7 @@ class TextJudge:
         for place, forecast in enumerate(published):
             if not day_text(self._pack, end + 1, place).phrases:
                 continue
-            futures = stream_futures(self._predictor, sampled, place, roots, forecast.occurs)
+            futures = stream_futures(self._predictor, sampled, place, roots, forecast)
             ensembles = self._past(place, end) | self._model(place, futures)
             if written is not None:
                 ensembles |= self._written(place, written[place])

@@ -41,8 +41,8 @@ def command(
     """Fit what a model publishes, on validation B.
 
     Combines the model's readings with all baselines, and publishes for each target the combination
-    where it is better than the stack of the baselines, else the stack. Atoms of futures are moved
-    or left where they were drawn, whichever has the better energy score. Where there is a namer
+    where it is better than the stack of the baselines, else the stack. Futures are past days
+    recombined or moved on, whichever has the better energy score. Where there is a namer
     (`gdelphi text train --kind namer`), futures are named in the way whose words came true most.
     Kept beside the model. `gdelphi forecast` does it by itself when it has not been done.
     """
@@ -79,9 +79,9 @@ def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
 
 def _show_futures(choice: "FutureChoice") -> None:
     out.print(f"\nenergy score of futures, on {choice.days} of these days (less is better)")
-    scores = table("atoms", ">energy score", "")
-    for atoms, score in (("moved", choice.moved), ("drawn", choice.drawn)):
-        scores.add_row(atoms, _score(score), "used" if atoms == choice.atoms else "")
+    scores = table("futures", ">energy score", "")
+    for way, score in (("moved", choice.moved), ("recombined", choice.recombined)):
+        scores.add_row(way, _score(score), "used" if way == choice.way else "")
     out.print(scores)
 
 
