@@ -299,20 +299,41 @@ def _blocks(
 
 
 def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> PublishedChoice:
-    """The ridge with the lowest Brier score of the combination, by cross-validation over blocks,
-    and whether it beats the stack there."""
-    stack_errors = np.concatenate(
+    """How the combination is held to the stack, by cross-validation over blocks: of all ridges
+    whose Brier score is within a standard error of the lowest, the one that holds it most. Without
+    a ridge it is the stack, so a combination is published only if it is better by more than that:
+    with few days, the best of several is often the best by chance (docs/LOG.md)."""
+    stack_errors = np.stack(
         [_errors(block.stack, day, target) for block in blocks for day in block.plain]
     )
-    choices = []
+    errors = []
     for ridge in RIDGES:
-        errors = []
+        of_days = []
         for block in blocks:
             start = block.stack.coefficients()
             fitted = combination.fit_around(block.rest, start, {target: ridge})
-            errors += [_errors(fitted, day, target) for day in block.own]
-        choices.append(_choice(np.concatenate(errors), stack_errors, ridge))
-    return min(choices, key=lambda choice: choice.combined)
+            of_days += [_errors(fitted, day, target) for day in block.own]
+        errors.append(np.stack(of_days))
+    chosen = _most_held(np.stack([_daily(values) for values in errors]))
+    return _choice(errors[chosen], stack_errors, RIDGES[chosen])
+
+
+def _daily(errors: FloatArray) -> FloatArray:
+    """Mean of each day that has a known cell, from errors [day, cell]."""
+    known = ~np.isnan(errors)
+    days = known.any(axis=1)
+    means: FloatArray = np.where(known, errors, 0.0)[days].sum(axis=1) / known[days].sum(axis=1)
+    return means
+
+
+def _most_held(means: FloatArray) -> int:
+    """The first of candidates whose mean over days, [candidate, day], is within a standard error
+    of the lowest one's."""
+    if means.shape[1] < 2:
+        return 0
+    apart = means - means[np.argmin(means.mean(axis=1))]
+    error = apart.std(axis=1, ddof=1) / np.sqrt(means.shape[1])
+    return int(np.argmax(apart.mean(axis=1) <= error))
 
 
 def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -> PublishedChoice:
