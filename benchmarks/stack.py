@@ -1,0 +1,152 @@
+"""What forecasts without a network, on days that nothing was fitted on.
+
+    python benchmarks/stack.py --config gdelphi.toml                   the days of a store
+    python benchmarks/stack.py --preset default [--seed N] [--law N]   a simulated world, no files
+
+Fits the stack as `gdelphi train` does, on training days and validation A and B, and asks it and its
+members about every test day. Markdown on the standard output: skill against the simple stack, with
+95% intervals, and calibration errors; of a simulated world also the part of the way from the simple
+stack to the fair oracle, and the announcing codes that were found beside those of its law.
+`--validation` shows the answers out of fold on validation A and B in place of test days: what
+settings may be chosen on.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from gdelphi.common.errors import GdelphiError
+from gdelphi.common.sections import SplitSettings
+from gdelphi.common.settings import load_settings
+from gdelphi.common.splits import split_days
+from gdelphi.common.types import TARGETS, FloatArray, Forecaster
+from gdelphi.judge.simulated import simulated_panel
+from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.count_panel import CountPanel
+from gdelphi.measures.pack import Pack
+from gdelphi.measures.packing import pack_days
+from gdelphi.measures.sequences import Sequences
+from gdelphi.measures.space import load_space
+from gdelphi.measures.targets import outcomes
+from gdelphi.scores.probabilities import brier, skill
+from gdelphi.scores.reliability import expected_calibration_error
+from gdelphi.stack.fit import FitDays, fit_stack
+from gdelphi.stack.fitted import POOLED, SIMPLE, STACK, CountForecasters
+from gdelphi.stack.linear import ask
+from gdelphi.world.config import WorldConfig, world_config
+from gdelphi.world.draw_law import draw_law
+from gdelphi.world.simulated_counts import simulated_count_panel
+
+CONTEXT_DAYS = 50
+ORACLE = "fair oracle"
+Days = Mapping[str, Sequence[date]]
+
+
+def stored(config: Path | None) -> tuple[CountPanel, Days]:
+    """The panel of a store's pack, and the target days of each part of the split."""
+    settings = load_settings(config, {}).settings
+    pack = Pack(pack_days(settings, load_space(measures_folder(settings) / "space")).folder)
+    sequences = Sequences(pack, settings)
+    parts = ("train", "validation_a", "validation_b", "test")
+    days = {part: [sequences.day(int(at)) for at in sequences.targets(part)] for part in parts}
+    return pack.count_panel, days
+
+
+def simulated(config: WorldConfig) -> tuple[CountPanel, Days]:
+    """The same of a simulated world, with the default split."""
+    panel = simulated_count_panel(config)
+    roots = panel.roots
+    splits = split_days(roots.days[0], roots.days[-1], SplitSettings())
+    days: dict[str, list[date]] = {}
+    for number, day in enumerate(roots.days):
+        if number >= CONTEXT_DAYS and roots.present[number] and (part := splits.part(day)):
+            days.setdefault(part, []).append(day)
+    return panel, days
+
+
+def ask_all(
+    panel: CountPanel, forecasters: Sequence[Forecaster], days: Sequence[date]
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """forecaster -> [target, day, stream, root], and the outcomes."""
+    said: dict[str, list[FloatArray]] = {}
+    came = []
+    for day in days:
+        origin = day - timedelta(days=1)
+        came.append(np.stack([outcomes(panel.roots, origin)[target] for target in TARGETS]))
+        for name, found in ask(forecasters, panel.roots, origin).items():
+            values = [[one.probability(target) for one in found] for target in TARGETS]
+            said.setdefault(name, []).append(np.array(values))
+    answers = {name: np.stack(values, axis=1) for name, values in said.items()}
+    return answers, np.stack(came, axis=1)
+
+
+def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:
+    """The table: a row for each forecaster."""
+    head = ["forecaster", *TARGETS, "calibration error"]
+    if ORACLE in said:
+        head.append("of the way to the fair oracle")
+    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for name in (*POOLED, STACK, ORACLE):
+        if name not in said:
+            continue
+        cells, errors, ways = [], [], []
+        for number in range(len(TARGETS)):
+            ours, bar = (brier(said[one][number], came[number]) for one in (name, SIMPLE))
+            found = skill(ours, bar)
+            cells.append(f"{found.value:+.2%} ({found.low:+.2%} to {found.high:+.2%})")
+            errors.append(f"{expected_calibration_error(said[name][number], came[number]):.4f}")
+            if ORACLE in said:
+                best = brier(said[ORACLE][number], came[number])
+                known = ~np.isnan(ours + bar + best)
+                room = bar[known].mean() - best[known].mean()
+                ways.append(f"{(bar[known].mean() - ours[known].mean()) / room:.1%}")
+        row = [name, *cells, " / ".join(errors), *([" / ".join(ways)] if ways else [])]
+        print(f"| {' | '.join(row)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--preset")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--law", type=int)
+    parser.add_argument("--every", type=int, default=1, help="days from one to the next")
+    parser.add_argument("--validation", action="store_true")
+    given = parser.parse_args()
+    try:
+        config = None
+        if given.preset:
+            config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
+            config = config if given.law is None else draw_law(config, given.law)
+        panel, days = simulated(config) if config else stored(given.config)
+        began, cpu = perf_counter(), process_time()
+        fit_days = FitDays(*(days[part] for part in ("train", "validation_a", "validation_b")))
+        fit = fit_stack(panel, fit_days, lambda what: print(f"... {what}", file=sys.stderr))
+        took = f"{perf_counter() - began:.0f} s, {process_time() - cpu:.0f} s of CPU"
+    except GdelphiError as error:
+        parser.exit(1, f"{error}\n")
+    validation = [*fit_days.validation_a, *fit_days.validation_b]
+    judged = (validation if given.validation else days["test"])[:: given.every]
+    forecasters: list[Forecaster] = [CountForecasters(fit, panel).stack]
+    if config:
+        forecasters.append(simulated_panel(config).oracle())
+    said, came = ask_all(panel, forecasters, judged)
+    print(
+        f"{len(panel.roots.streams)} streams, fitted on {len(fit.out_of_fold.days)} days in "
+        f"{took}; {len(judged)} days from {judged[0]} to {judged[-1]}. {fit.intensity.summary}."
+    )
+    if config:
+        law = [f"{one.code} {one.lead_days} days before" for one in config.occasions]
+        print(f"The law's announcing codes: {', '.join(law)}.")
+    show(said, came)
+
+
+if __name__ == "__main__":
+    main()
