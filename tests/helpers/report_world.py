@@ -21,7 +21,7 @@ from gdelphi.forecast.tables import (
     EVIDENCE,
     FUTURES,
 )
-from gdelphi.judge.files import BacktestFolder, write_table
+from gdelphi.judge.files import KINDS, BacktestFolder, write_table
 from gdelphi.measures.profiles import standard_events
 
 LEVELS = ("root", "base", "full")
@@ -169,8 +169,6 @@ def write_backtest(
     for day in days:
         rows = [{**key, "outcome": came(day, key["code"], key["target"]), **said} for key in keys]
         nothing = pa.table({"stream": pa.array([], pa.string())})
-        backtest.write_day(
-            day,
-            {"probabilities": pa.Table.from_pylist(rows), "shares": nothing, "futures": nothing},
-        )
+        empty = dict.fromkeys(KINDS, nothing)
+        backtest.write_day(day, {**empty, "probabilities": pa.Table.from_pylist(rows)})
     return backtest

@@ -72,7 +72,7 @@ def test_reasons_say_what_can_be_checked(
     fights = next(change for change in changes if change.code == "19")
     days, report, futures, members = fights.reasons
     assert "the model's day attention says 60%, its direct head 70%" in members
-    assert "the baselines' stack 50%" in members
+    assert "without the network 50%" in members
     times, known = past.headlines(streams[0], "19")
     assert f"a headline on {times} of the last 7 days" in days
     assert known == 6 and "(1 of them missing)" in days  # day 66

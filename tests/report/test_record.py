@@ -157,6 +157,15 @@ def test_a_backtest_beside_the_store_is_found(tmp_path: Path) -> None:
     assert record.verdict.startswith("No skill over the baselines has been shown.")
 
 
+def test_the_bar_is_the_simple_stack_where_there_is_one(tmp_path: Path) -> None:
+    """Who is as good as a stack of much more is still better than a stack of baselines."""
+    said = {"published": 0.6, "stack": 0.6, "simple stack": 0.8}
+    write_backtest(tmp_path / "backtest", days(30), said, changing, first_allowed=DAY)
+    record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
+    assert (record.source, record.skilful) == ("backtest", True)
+    assert all(line.skill > 0 for line in record.windows[-1].lines)
+
+
 def test_nothing_judged_says_what_to_run(tmp_path: Path) -> None:
     record = record_of(plain(tmp_path), read_forecast_folder(tmp_path / "none"), LATER)
     assert (record.source, record.skilful, record.windows) == ("none", None, [])

@@ -92,7 +92,7 @@ def _members(probability: Probability) -> str:
     own = [own[0], *(part.replace(" says", "") for part in own[1:])] if own else []
     stack = ""
     if probability.stack is not None:
-        stack = f"the baselines' stack {percent(probability.stack)}"
+        stack = f"without the network {percent(probability.stack)}"
     others = sorted(set(members) - set(MEMBERS), key=lambda name: -members[name])
     extremes = [f"{name} {percent(members[name])}" for name in others[:BASELINES_SHOWN]]
     within = f" (highest: {', '.join(extremes)})" if extremes and stack else ""

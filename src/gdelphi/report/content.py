@@ -54,7 +54,7 @@ class Probability(Content):
     target: Target
     published: Number
     which: Literal["combined", "stack"]
-    stack: Number | None = Field(description="what the baselines alone would say")
+    stack: Number | None = Field(description="what everything without the network would say")
     usual: Number | None = Field(description="how often it has come in all")
     yesterday: Number | None = Field(
         description="what the forecast made one origin earlier said of its own day"

@@ -2,7 +2,7 @@
 
 Stored forecasts are judged by the scores that `gdelphi score` has left; before there are enough of
 them, by a backtest, which is named so. Only roots are judged here. The bar is the stack of
-baselines. An interval comes from resampled blocks of days, as everywhere; what it does not show is
+baselines: the simple stack where the model has a stack of more than that. An interval comes from resampled blocks of days, as everywhere; what it does not show is
 not claimed.
 """
 
@@ -27,6 +27,7 @@ from gdelphi.report.content import Bin, Record, RecordWindow, SkillLine, Verdict
 from gdelphi.report.plain import clean, counted, label_of, number
 from gdelphi.scores.probabilities import Bootstrap, brier, skill
 from gdelphi.scores.reliability import reliability_band
+from gdelphi.stack.fitted import SIMPLE
 
 LEVEL: Final = "root"
 PUBLISHED: Final = "published"
@@ -137,8 +138,9 @@ def judged_backtest(folder: Path, until: date) -> PastForecasts:
 def _cell_rows(table: Any) -> list[CellRow]:
     """The rows of a table of a backtest's or a stored forecast's scores; null is NaN."""
     keys = (table[name].to_pylist() for name in ("stream", "code", "target"))
+    bar = SIMPLE if SIMPLE in table.column_names else STACK
     numbers = (
-        table[name].to_numpy().astype(np.float64).tolist() for name in (PUBLISHED, STACK, "outcome")
+        table[name].to_numpy().astype(np.float64).tolist() for name in (PUBLISHED, bar, "outcome")
     )
     return list(zip(*keys, *numbers, strict=True))
 

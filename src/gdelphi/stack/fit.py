@@ -67,6 +67,8 @@ SEASON_DAYS: Final = 1200  # from so many on seasons are shown
 EMBARGO: Final = 7  # days beside a fold
 SURE: Final = 0.01  # cells that the base is surer of teach trees and lines nothing
 SEEDS: Final = 3  # of the trees that forecast
+FOLD_CELLS: Final = 400_000  # that trees and lines of a fold learn from, at most,
+MOST_CELLS: Final = 1_000_000  # and those that forecast
 POOL_START: Final = {SIMPLE: 0.0, INTENSITY: 0.0, TREES: 0.5, LOGISTIC: 0.5}
 POOL_RIDGE: Final = 1e4  # in cells
 
@@ -218,14 +220,14 @@ def _fit_tables(
         start = base[number]
         rounds = learner.rounds(number, start)
         for fold, rest in zip(data.folds, data.rests, strict=True):
-            fitted = learner.fit(number, bases[target], start, rest, rounds=rounds)
+            fitted = learner.fit(number, bases[target], start, rest, rounds=rounds, most=FOLD_CELLS)
             part = CellTable(table.names, table.values[fold])
             for name, values in table_logits(fitted, part, start[fold].ravel()).items():
                 logits[name][number, fold] = values.reshape(start[fold].shape)
         everything = np.arange(len(data.positions))
         tables[target] = learner.fit(
             number, bases[target], start, everything, rounds=round(rounds * MORE_ROUNDS),
-            seeds=SEEDS,
+            most=MOST_CELLS, seeds=SEEDS,
         )  # fmt: skip
     given = np.stack([logits[name] for name in POOLED], axis=-1)
     pool = {target: _pool(given[n], data.outcomes[n]) for n, target in enumerate(TARGETS)}
@@ -302,8 +304,10 @@ class _TableLearner:
     def rounds(self, target: int, start: FloatArray) -> int:
         """How many rounds of trees, grown on training days, are best on the validation days."""
         *train, validation_a, validation_b = self.data.folds
-        grow = self._rows(target, start, np.concatenate(train))
-        stop = self._rows(target, start, np.concatenate([validation_a, validation_b]))
+        grow = self._rows(target, start, np.concatenate(train), most=FOLD_CELLS)
+        stop = self._rows(
+            target, start, np.concatenate([validation_a, validation_b]), most=FOLD_CELLS
+        )
         return self.grower.rounds(grow, stop, self._outcome(target), start.ravel())
 
     def fit(
@@ -314,10 +318,11 @@ class _TableLearner:
         days: IntArray,
         *,
         rounds: int,
+        most: int,
         seeds: int = 1,
     ) -> TableFit:
         """Trees and lines of a target, from the base logits, on some of the days."""
-        rows = self._rows(target, start, days)
+        rows = self._rows(target, start, days, most=most)
         outcome = self._outcome(target)
         trees = self.grower.grow(rows, outcome, start.ravel(), rounds=rounds, seeds=seeds)
         shown = np.nan_to_num(self.table.rows[rows][:, line_columns(self.table)])
@@ -331,12 +336,17 @@ class _TableLearner:
         outcome: FloatArray = self.data.outcomes[target].ravel()
         return outcome
 
-    def _rows(self, target: int, start: FloatArray, days: IntArray) -> BoolArray:
-        """Rows of the table that teach: cells of some days that are known and not sure."""
+    def _rows(self, target: int, start: FloatArray, days: IntArray, *, most: int) -> BoolArray:
+        """Rows of the table that teach: cells of some days that are known and not sure; of too many
+        some, drawn evenly."""
         of_day = np.zeros(len(start), np.bool_)
         of_day[days] = True
         chance = expit(start)
         open_cells = (chance > SURE) & (chance < 1 - SURE)  # not-a-number is neither
         known = open_cells & ~np.isnan(self.data.outcomes[target])
         rows: BoolArray = (known & of_day[:, None, None]).ravel()
+        places = np.flatnonzero(rows)
+        if len(places) > most:
+            left_out = np.random.default_rng(SEED).permutation(places)[most:]
+            rows[left_out] = False
         return rows

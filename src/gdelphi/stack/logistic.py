@@ -70,14 +70,17 @@ def regress_around(
     return LinearModel(start.values + moved, float(start.intercept + change[-1] - moved @ mean))
 
 
-def minimise_log_loss(parts: Parts, pull: FloatArray, change: FloatArray) -> FloatArray:
+def minimise_log_loss(
+    parts: Parts, pull: FloatArray, change: FloatArray, *, tolerance: float = TOLERANCE
+) -> FloatArray:
     """The minimum d of the convex loss
 
         L(d) = sum_i [ln(1 + exp(l_i)) - y_i l_i] + sum_j pull_j d_j^2 / 2,      l = offset + Z d,
 
     with gradient Z'(p - y) + pull d and Hessian Z' diag(p (1 - p)) Z + diag(pull), p = expit(l),
-    by Newton's method from a first guess. A step that does not lower the loss is halved. Rows come
-    in parts, made anew for every pass, so that a large table need not be held in memory.
+    by Newton's method from a first guess, until a step promises less than the tolerance for the
+    mean loss. A step that does not lower the loss is halved. Rows come in parts, made anew for
+    every pass, so that a large table need not be held in memory.
     """
     loss = _loss(parts, pull, change)
     for _ in range(MOST_STEPS):
@@ -90,7 +93,7 @@ def minimise_log_loss(parts: Parts, pull: FloatArray, change: FloatArray) -> Flo
             rows += len(outcome)
         # Least squares: without a pull, features that depend on each other make it singular.
         step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
-        if gradient @ step < TOLERANCE * rows:
+        if gradient @ step < tolerance * rows:
             break
         for _ in range(HALVINGS):
             lower = _loss(parts, pull, change - step)

@@ -20,6 +20,7 @@ from gdelphi.stack.logistic import minimise_log_loss
 SHARED_RIDGE: Final = 300.0
 OWN_RIDGE: Final = 3000.0
 FURTHEST: Final = 6.0  # deviations
+TOLERANCE: Final = 1e-8  # of the mean log loss
 AT_ONCE: Final = 65_536  # rows: bounds the memory
 
 CellRows = npt.NDArray[np.float32]
@@ -66,7 +67,7 @@ def fit_root_lines(
             yield design, outcome[rows], start[rows]
 
     pull = np.append(np.full(columns + 1, SHARED_RIDGE), 0.0)
-    shared = minimise_log_loss(parts, pull, np.zeros(columns + 2))
+    shared = minimise_log_loss(parts, pull, np.zeros(columns + 2), tolerance=TOLERANCE)
     pull = np.append(np.full(columns + 1, OWN_RIDGE), OWN_RIDGE / 100)
     for number in range(roots):
         own = root == number
@@ -74,7 +75,9 @@ def fit_root_lines(
         if own.any():
             design = _design(table[own], mean, deviation, start[own])
             part = [(design, outcome[own], start[own] + design @ shared)]
-            values[number] += minimise_log_loss(part.copy, pull, np.zeros(columns + 2))
+            values[number] += minimise_log_loss(
+                part.copy, pull, np.zeros(columns + 2), tolerance=TOLERANCE
+            )
     return RootLines(mean, deviation, values)
 
 

@@ -32,7 +32,7 @@ function dotsKey() {
   const sign = (...marks) => s("svg", { viewBox: "0 0 16 14", "aria-hidden": "true" }, ...marks);
   return h("p", { class: "key" },
     h("span", {}, sign(s("circle", { class: "mark-published", cx: 8, cy: 7, r: 4.6 })), "published"),
-    h("span", {}, sign(s("circle", { class: "mark-stack", cx: 8, cy: 7, r: 4 })), "stack of baselines"),
+    h("span", {}, sign(s("circle", { class: "mark-stack", cx: 8, cy: 7, r: 4 })), "without the network"),
     h("span", {}, sign(s("line", { class: "mark-usual", x1: 8, x2: 8, y1: 1, y2: 13 })), "usual"));
 }
 
