@@ -74,7 +74,7 @@ class Bars:
 
     def stage(self, what: str) -> None:
         """Say what has begun, on a line of its own."""
-        self._bars.console.print(f"... {what}")
+        self._bars.console.print(f"... {what}", soft_wrap=True)
 
 
 class Steps:

@@ -249,9 +249,9 @@ def _judged(
 
 
 def _relative(choice: PublishedChoice) -> float:
-    """The combination's score over the stack's, whether or not it would be published: two models
-    that both stand behind the stack still differ in their futures."""
-    return choice.combined / choice.stack
+    """The best combination's score over the stack's, whether or not it would be published: two
+    models that both stand behind the stack still differ in their futures."""
+    return choice.lowest / choice.stack
 
 
 # --- folders, link and log ------------------------------------------------------------------------

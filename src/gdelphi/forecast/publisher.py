@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -67,6 +67,8 @@ class PublishedChoice:
     cells: int
     ridge: float | None = None
     """with which the combination is held to the stack; None: it is the stack"""
+    lowest: float = float("nan")
+    """Brier score of the best combination, however it is held: by it models are compared"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +317,8 @@ def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> 
             of_days += [_errors(fitted, day, target) for day in block.own]
         errors.append(np.stack(of_days))
     chosen = _most_held(np.stack([_daily(values) for values in errors]))
-    return _choice(errors[chosen], stack_errors, RIDGES[chosen])
+    choices = [_choice(*each) for each in zip(errors, repeat(stack_errors), RIDGES, strict=False)]
+    return replace(choices[chosen], lowest=min(choice.combined for choice in choices))
 
 
 def _daily(errors: FloatArray) -> FloatArray:

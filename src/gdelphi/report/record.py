@@ -2,8 +2,8 @@
 
 Stored forecasts are judged by the scores that `gdelphi score` has left; before there are enough of
 them, by a backtest, which is named so. Only roots are judged here. The bar is the stack of
-baselines: the simple stack where the model has a stack of more than that. An interval comes from resampled blocks of days, as everywhere; what it does not show is
-not claimed.
+baselines: the simple stack where the model has a stack of more than that. An interval comes from
+resampled blocks of days, as everywhere; what it does not show is not claimed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
