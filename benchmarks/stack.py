@@ -36,8 +36,8 @@ from gdelphi.measures.targets import outcomes
 from gdelphi.scores.probabilities import brier, skill
 from gdelphi.scores.reliability import expected_calibration_error
 from gdelphi.stack.fit import FitDays, fit_stack
-from gdelphi.stack.fitted import POOLED, SIMPLE, STACK, CountForecasters
-from gdelphi.stack.linear import ask
+from gdelphi.stack.fitted import POOLED, STACK, CountForecasters
+from gdelphi.stack.linear import SIMPLE, ask
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel

@@ -20,13 +20,12 @@ from gdelphi.stack.fitted import (
     INTENSITY,
     LOGISTIC,
     POOLED,
-    SIMPLE,
     STACK,
     TREES,
     CountForecasters,
     StackFit,
 )
-from gdelphi.stack.linear import ask, expit
+from gdelphi.stack.linear import SIMPLE, ask, expit
 from gdelphi.stack.usual import usual_of
 from gdelphi.world.config import world_config
 from gdelphi.world.simulated_counts import simulated_count_panel

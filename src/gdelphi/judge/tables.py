@@ -49,7 +49,7 @@ from gdelphi.scores.probabilities import (
 )
 from gdelphi.scores.reliability import expected_calibration_error, reliability_band
 from gdelphi.scores.samples import pit_histogram
-from gdelphi.stack.fitted import SIMPLE
+from gdelphi.stack.linear import SIMPLE
 
 QUAD_CLASSES: Final = {
     1: "verbal cooperation",

@@ -27,7 +27,7 @@ from gdelphi.report.content import Bin, Record, RecordWindow, SkillLine, Verdict
 from gdelphi.report.plain import clean, counted, label_of, number
 from gdelphi.scores.probabilities import Bootstrap, brier, skill
 from gdelphi.scores.reliability import reliability_band
-from gdelphi.stack.fitted import SIMPLE
+from gdelphi.stack.linear import SIMPLE
 
 LEVEL: Final = "root"
 PUBLISHED: Final = "published"

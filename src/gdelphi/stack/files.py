@@ -30,9 +30,9 @@ from gdelphi.common.types import TARGETS
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.sequences import Sequences
 from gdelphi.stack.fit import FEWEST_DAYS, FitDays, fit_stack
-from gdelphi.stack.fitted import SIMPLE, OutOfFold, StackFit, TableFit
+from gdelphi.stack.fitted import OutOfFold, StackFit, TableFit
 from gdelphi.stack.intensity import Intensity
-from gdelphi.stack.linear import default_stack
+from gdelphi.stack.linear import SIMPLE, default_stack
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees

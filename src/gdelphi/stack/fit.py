@@ -33,7 +33,6 @@ from gdelphi.stack.fitted import (
     POOLED,
     SAMPLES,
     SEED,
-    SIMPLE,
     STACK,
     TREES,
     OutOfFold,
@@ -50,6 +49,7 @@ from gdelphi.stack.fitted import (
 from gdelphi.stack.intensity import Intensity, fit_intensity
 from gdelphi.stack.linear import (
     LEVEL_RIDGE,
+    SIMPLE,
     Stack,
     StackExample,
     default_stack,

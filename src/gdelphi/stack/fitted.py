@@ -35,13 +35,12 @@ from gdelphi.measures.targets import surge_threshold
 from gdelphi.stack.cells import CATEGORIES, CellTable, cell_table
 from gdelphi.stack.count_targets import target_chances
 from gdelphi.stack.intensity import Intensity
-from gdelphi.stack.linear import INTERCEPT, Answers, Stack, ask, expit, logit
+from gdelphi.stack.linear import INTERCEPT, SIMPLE, Answers, Stack, ask, expit, logit
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
 from gdelphi.stack.usual import usual_of
 
-SIMPLE: Final = "simple stack"
 INTENSITY: Final = "intensity"
 TREES: Final = "trees"
 LOGISTIC: Final = "logistic"

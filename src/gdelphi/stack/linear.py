@@ -40,6 +40,8 @@ VOLUME_DAYS = 30  # present days that a stream's usual volume is taken from
 RIDGE = 1.0  # beside many thousand cells, a mild pull
 LEVEL_RIDGE = 1e6  # levels drift: that of earlier days is worse than none
 INTERCEPT = "intercept"
+SIMPLE = "simple stack"
+"""what the stack of baselines is called beside a stack of more"""
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 Coefficients = Mapping[str, Mapping[str, float]]
