@@ -291,15 +291,16 @@ def verdict_of(window: RecordWindow, source: str) -> tuple[bool | None, str]:
     )
     if not lines:
         return None, f"{over} nothing could be compared with the baselines' stack."
+    compared = f"{over} these forecasts were, against the baselines' stack, {lines}."
     if window.judged < FEWEST_FOR_SKILL:
-        return None, f"Too early to tell. {over} these forecasts were, against the stack, {lines}."
+        return None, f"Too early to tell. {compared}"
     above = [line.target for line in window.lines if line.low > 0]
     below = [line.target for line in window.lines if line.high < 0]
     if not above:
         return False, f"No skill over the baselines has been shown. {over} these were {lines}."
     if any(target in CLAIMED for target in above) and not below:
-        return True, f"{over} these forecasts were, against the baselines' stack, {lines}."
-    return None, f"The record is mixed. {over} these forecasts were, against the stack, {lines}."
+        return True, compared
+    return None, f"The record is mixed. {compared}"
 
 
 _NAMES: Final = {"headline": "headlines", "occurs": "what occurs", "surge": "surges"}
