@@ -49,6 +49,7 @@ from gdelphi.stack.linear import (
 RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)
 """how strongly the combination is held to the stack; None: it is the stack"""
 BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
+ERRORS: Final = 2.0  # standard errors by which a combination must be better than the stack
 PUBLISHED: Final = "published"
 COMBINED: Final = "combined"
 WITHOUT_NETWORK: Final = "without network"
@@ -302,9 +303,9 @@ def _blocks(
 
 def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> PublishedChoice:
     """How the combination is held to the stack, by cross-validation over blocks: of all ridges
-    whose Brier score is within a standard error of the lowest, the one that holds it most. Without
-    a ridge it is the stack, so a combination is published only if it is better by more than that:
-    with few days, the best of several is often the best by chance (docs/LOG.md)."""
+    whose Brier score is within two standard errors of the lowest, the one that holds it most.
+    Without a ridge it is the stack, so a combination is published only if it is better by more than
+    that: with few days, the best of several is often the best by chance (docs/LOG.md)."""
     stack_errors = np.stack(
         [_errors(block.stack, day, target) for block in blocks for day in block.plain]
     )
@@ -330,13 +331,13 @@ def _daily(errors: FloatArray) -> FloatArray:
 
 
 def _most_held(means: FloatArray) -> int:
-    """The first of candidates whose mean over days, [candidate, day], is within a standard error
-    of the lowest one's."""
+    """The first of candidates whose mean over days, [candidate, day], is within ERRORS standard
+    errors of the lowest one's."""
     if means.shape[1] < 2:
         return 0
     apart = means - means[np.argmin(means.mean(axis=1))]
     error = apart.std(axis=1, ddof=1) / np.sqrt(means.shape[1])
-    return int(np.argmax(apart.mean(axis=1) <= error))
+    return int(np.argmax(apart.mean(axis=1) <= ERRORS * error))
 
 
 def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -> PublishedChoice:
