@@ -148,8 +148,8 @@ def test_scores_are_those_of_the_cells_one_by_one(
                 assert found.log_loss[reading, target] == pytest.approx(np.mean(losses[reading]))
                 assert found.brier[reading, target] == pytest.approx(np.mean(errors[reading]))
     assert 0 < found.cells[2].sum() < found.cells[1].sum()
-    weighed = np.nansum(found.cells[1] * found.log_loss[1])
-    assert found.score == pytest.approx(weighed / found.cells[1].sum())
+    weighed = np.nansum(found.cells[:2] * found.log_loss[:2])
+    assert found.score == pytest.approx(weighed / found.cells[:2].sum())
     assert found.figures()["log_loss"]["direct"]["occurs"] == found.log_loss[1, 0]
     assert found.figures()["brier"]["atoms"]["occurs"] == found.brier[2, 0]
 
