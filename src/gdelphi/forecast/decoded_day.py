@@ -7,7 +7,6 @@ beside the model. Where a model has no decoder, the expected day is the mean of 
 (expected_day.py).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import torch
 
-from gdelphi.common.errors import ForecastError
 from gdelphi.common.files import weights_digest, write_json_atomically
 from gdelphi.common.types import FloatArray, Measure
 from gdelphi.forecast.archive import EXPECTED_FILE
+from gdelphi.forecast.future_choice import read_choice
 from gdelphi.forecast.prediction import BriefAtom, Phrase
 from gdelphi.measures.clouds import Coded
 from gdelphi.measures.descriptors import name_atoms
@@ -213,12 +212,4 @@ def keep_expected_choice(folder: Path, choice: ExpectedDayChoice) -> None:
 
 def read_expected_choice(folder: Path) -> ExpectedDayChoice | None:
     """What was chosen for a model; None: nothing."""
-    path = folder / EXPECTED_FILE
-    try:
-        return ExpectedDayChoice(**json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        raise ForecastError(
-            f"{path} cannot be read ({error}): delete it, and run `gdelphi calibrate`"
-        ) from None
+    return read_choice(folder / EXPECTED_FILE, lambda values: ExpectedDayChoice(**values))

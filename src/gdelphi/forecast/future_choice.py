@@ -10,13 +10,15 @@ model. Without that file futures are recombined, which has been better on all da
 """
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.forecast.archive import FUTURES_FILE
 
+T = TypeVar("T")
 FutureWay = Literal["moved", "recombined"]
 
 
@@ -35,10 +37,17 @@ class FutureChoice:
 
 def read_future_choice(folder: Path) -> FutureChoice | None:
     """What was chosen for a model; None: nothing, or between ways that there are no longer."""
-    path = folder / FUTURES_FILE
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+
+    def make(values: Mapping[str, Any]) -> FutureChoice | None:
         return None if "atoms" in values else FutureChoice(**values)
+
+    return read_choice(folder / FUTURES_FILE, make)
+
+
+def read_choice(path: Path, make: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """What `gdelphi calibrate` has chosen and kept in a file; None: nothing."""
+    try:
+        return make(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

@@ -222,8 +222,8 @@ def _fit_tables(
         for fold, rest in zip(data.folds, data.rests, strict=True):
             fitted = learner.fit(number, bases[target], start, rest, rounds=rounds, most=FOLD_CELLS)
             part = CellTable(table.names, table.values[fold])
-            for name, values in table_logits(fitted, part, start[fold].ravel()).items():
-                logits[name][number, fold] = values.reshape(start[fold].shape)
+            for name in (TREES, LOGISTIC):
+                logits[name][number, fold] = table_logits(name, fitted, part, start[fold])
         everything = np.arange(len(data.positions))
         tables[target] = learner.fit(
             number, bases[target], start, everything, rounds=round(rounds * MORE_ROUNDS),

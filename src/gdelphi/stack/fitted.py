@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -134,16 +134,18 @@ def line_columns(table: CellTable) -> list[int]:
     return [place for place, name in enumerate(table.names) if name not in (*CATEGORIES, "weekday")]
 
 
-def table_logits(fit: TableFit, table: CellTable, base: FloatArray) -> dict[str, FloatArray]:
-    """Logits of trees and lines [row] for the rows of a whole table with these base logits."""
-    rows = table.rows
-    root = rows[:, table.names.index("root")].astype(np.int64)
-    shown = np.nan_to_num(rows[:, line_columns(table)])
-    known = np.nan_to_num(base)
-    return {
-        TREES: base + fit.trees.added(rows),
-        LOGISTIC: base + fit.lines.added(shown, known, root),
-    }
+def table_logits(name: str, fit: TableFit, table: CellTable, base: FloatArray) -> FloatArray:
+    """Logits of trees or of lines for the cells of a whole table, which start from these of the
+    base; both of one shape."""
+    rows, start = table.rows, base.ravel()
+    if name == TREES:
+        added = fit.trees.added(rows)
+    else:
+        root = rows[:, table.names.index("root")].astype(np.int64)
+        shown = np.nan_to_num(rows[:, line_columns(table)])
+        added = fit.lines.added(shown, np.nan_to_num(start), root)
+    logits: FloatArray = (start + added).reshape(base.shape)
+    return logits
 
 
 # --- forecasters ----------------------------------------------------------------------------------
@@ -231,8 +233,37 @@ def intensity_table(
     )
 
 
+class _CountForecaster:
+    """What forecasters of a fit have in common. On days of fitting they answer out of fold."""
+
+    if TYPE_CHECKING:  # each has them in its own way
+
+        @property
+        def counts(self) -> CountForecasters: ...
+        @property
+        def name(self) -> str: ...
+        @property
+        def members(self) -> Sequence[Forecaster]: ...
+
+    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
+        return self.combine(history, ask(self.members, history, origin, horizon))
+
+    def combine(self, history: History, answers: Answers) -> list[Forecast]:
+        first = answers[RECENCY][0]
+        if first.horizon != 1:
+            raise ForecastError(f"{self.name} speaks of the day after the origin only")
+        logits = self.counts.fit.out_of_fold.at(first.target_day, self.name)
+        if logits is None:
+            logits = self._logits(history, answers, first.origin)
+        return _forecasts(self.name, history, answers[RECENCY], logits)
+
+    def _logits(self, history: History, answers: Answers, origin: date) -> FloatArray:
+        """On any other day, [target, stream, root]."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class IntensityForecaster:
+class IntensityForecaster(_CountForecaster):
     """Probabilities from the expected rows."""
 
     counts: CountForecasters
@@ -243,32 +274,22 @@ class IntensityForecaster:
         """The recency bootstrap, whose shares it hands on."""
         return [one for one in self.counts.fit.simple.members if one.name == RECENCY]
 
-    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
-        return self.combine(history, ask(self.members, history, origin, horizon))
-
-    def combine(self, history: History, answers: Answers) -> list[Forecast]:
-        first = _tomorrow(answers[RECENCY][0], self.name)
-        known = self.counts.fit.out_of_fold.at(first.target_day, self.name)
-        if known is None:
-            known = logit(self._chances(history, first))
-        return _forecasts(self.name, history, answers[RECENCY], known)
-
-    def _chances(self, history: History, first: Forecast) -> FloatArray:
-        """[target, stream, root]"""
+    def _logits(self, history: History, _: Answers, origin: date) -> FloatArray:
+        day = origin + timedelta(days=1)
         chances = target_chances(
-            self.counts.expected_rows(first.target_day)[None],
+            self.counts.expected_rows(day)[None],
             self.counts.fit.intensity.shapes,
             self.counts.fit.row_weights,
-            surge_threshold(history, first.origin)[None],
-            ordinals=np.array([first.target_day.toordinal()]),
+            surge_threshold(history, origin)[None],
+            ordinals=np.array([day.toordinal()]),
             samples=SAMPLES,
             seed=SEED,
         )
-        return np.stack([chances[target][0] for target in TARGETS])
+        return logit(np.stack([chances[target][0] for target in TARGETS]))
 
 
 @dataclass(frozen=True, eq=False)
-class TableForecaster:
+class TableForecaster(_CountForecaster):
     """Trees or lines on the table of cells."""
 
     name: str
@@ -280,17 +301,7 @@ class TableForecaster:
         simple = self.counts.fit.simple
         return (*simple.members, simple, self.intensity)
 
-    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
-        return self.combine(history, ask(self.members, history, origin, horizon))
-
-    def combine(self, history: History, answers: Answers) -> list[Forecast]:
-        first = _tomorrow(answers[RECENCY][0], self.name)
-        logits = self.counts.fit.out_of_fold.at(first.target_day, self.name)
-        if logits is None:
-            logits = self._logits(answers, first.target_day)
-        return _forecasts(self.name, history, answers[RECENCY], logits)
-
-    def _logits(self, answers: Answers, day: date) -> FloatArray:
+    def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
         fit, names = self.counts.fit, [member.name for member in self.counts.fit.simple.members]
         simple, intensity = answered(answers, SIMPLE), answered(answers, INTENSITY)
         base = np.stack(
@@ -301,36 +312,28 @@ class TableForecaster:
         )
         members = np.stack([answered(answers, name) for name in names], axis=-1)
         start = StartLogits(members[:, None], simple[:, None], intensity[:, None], base[:, None])
-        table = whole_table(self.counts.table(day), start, names)
+        table = whole_table(self.counts.table(origin + timedelta(days=1)), start, names)
         return np.stack(
             [
-                table_logits(fit.tables[target], table, base[number].ravel())[self.name].reshape(
-                    base[number].shape
-                )
+                table_logits(self.name, fit.tables[target], table, base[number])
                 for number, target in enumerate(TARGETS)
             ]
         )
 
 
 @dataclass(frozen=True, eq=False)
-class PooledStack:
+class PooledStack(_CountForecaster):
     """The combination of everything that has no network."""
 
     counts: CountForecasters
     members: Sequence[Forecaster]
     name: str = STACK
 
-    def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
-        return self.combine(history, ask(self.members, history, origin, horizon))
-
-    def combine(self, history: History, answers: Answers) -> list[Forecast]:
-        first = _tomorrow(answers[RECENCY][0], self.name)
-        logits = self.counts.fit.out_of_fold.at(first.target_day, self.name)
-        if logits is None:
-            given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
-            logits = pooled_logits(self.counts.fit.pool, given)
-            self.counts.keep(first.target_day, logits)
-        return _forecasts(self.name, history, answers[RECENCY], logits)
+    def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
+        given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+        logits = pooled_logits(self.counts.fit.pool, given)
+        self.counts.keep(origin + timedelta(days=1), logits)
+        return logits
 
     def logits(self, history: History, origin: date) -> FloatArray:
         """Its answer at an origin as logits, [target, stream, root]; members are asked only if
@@ -387,12 +390,6 @@ def answered(answers: Answers, name: str) -> FloatArray:
     return np.stack(
         [logit(np.stack([one.probability(target) for one in answers[name]])) for target in TARGETS]
     )
-
-
-def _tomorrow(first: Forecast, name: str) -> Forecast:
-    if first.horizon != 1:
-        raise ForecastError(f"{name} speaks of the day after the origin only")
-    return first
 
 
 def _forecasts(

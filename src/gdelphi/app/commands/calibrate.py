@@ -1,5 +1,6 @@
 """`gdelphi calibrate`: fit what a model publishes. The stage is `forecast/calibrate.py`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,9 +41,9 @@ def command(
 ) -> None:
     """Fit what a model publishes, on validation B.
 
-    Combines the model's readings with all baselines, and publishes for each target the combination
-    where it is better than the stack of the baselines, else the stack. Futures are past days
-    recombined or moved on, whichever has the better energy score. Where there is a namer
+    Combines the model's readings with the stack, and publishes for each target the combination
+    where it is better than the stack alone by more than chance, else the stack. Futures are past
+    days recombined or moved on, whichever has the better energy score. Where there is a namer
     (`gdelphi text train --kind namer`), futures are named in the way whose words came true most.
     Kept beside the model. `gdelphi forecast` does it by itself when it has not been done.
     """
@@ -78,19 +79,25 @@ def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
 
 
 def _show_futures(choice: "FutureChoice") -> None:
-    out.print(f"\nenergy score of futures, on {choice.days} of these days (less is better)")
-    scores = table("futures", ">energy score", "")
-    for way, score in (("moved", choice.moved), ("recombined", choice.recombined)):
-        scores.add_row(way, _score(score), "used" if way == choice.way else "")
-    out.print(scores)
+    scores = {"moved": choice.moved, "recombined": choice.recombined}
+    _show_choice("energy score of futures", choice.days, "futures", scores, choice.way)
 
 
 def _show_expected(choice: "ExpectedDayChoice") -> None:
-    out.print(f"\ndivergence of the expected day, on {choice.days} of these days (less is better)")
-    scores = table("expected day by", ">divergence", "")
-    for name, score in (("decoder", choice.decoder), ("start", choice.start)):
-        scores.add_row(name, _score(score), "used" if name == choice.shown else "")
-    out.print(scores)
+    scores = {"decoder": choice.decoder, "start": choice.start}
+    what = "divergence of the expected day"
+    _show_choice(what, choice.days, "expected day by", scores, choice.shown)
+
+
+def _show_choice(
+    what: str, days: int, heading: str, scores: Mapping[str, float], chosen: str
+) -> None:
+    """A score of things that were chosen between, on so many days."""
+    out.print(f"\n{what}, on {days} of these days (less is better)")
+    shown = table(heading, f">{what.split(' of ')[0]}", "")
+    for name, score in scores.items():
+        shown.add_row(name, _score(score), "used" if name == chosen else "")
+    out.print(shown)
 
 
 def _show_names(names: "NamingChoice") -> None:
