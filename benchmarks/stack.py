@@ -1,14 +1,15 @@
-"""What forecasts without a network, on days that nothing was fitted on.
+"""The stack, and what the cell network adds to it, on days that nothing was fitted on.
 
     python benchmarks/stack.py --config gdelphi.toml                   the days of a store
     python benchmarks/stack.py --preset default [--seed N] [--law N]   a simulated world, no files
 
-Fits the stack as `gdelphi train` does, on training days and validation A and B, and asks it and its
-members about every test day. Markdown on the standard output: skill against the simple stack, with
-95% intervals, and calibration errors; of a simulated world also the part of the way from the simple
-stack to the fair oracle, and the announcing codes that were found beside those of its law.
-`--validation` shows the answers out of fold on validation A and B in place of test days: what
-settings may be chosen on.
+Fits the stack and trains the cell network as `gdelphi train` does, on training days and validation
+A and B (those of a store are kept and used again), and asks them and the stack's members about
+every test day. Markdown on the standard output: skill against the simple stack, with 95% intervals,
+and calibration errors; what *direct*, the stack moved towards the cell network, adds to the stack;
+of a simulated world also the part of the way from the simple stack to the fair oracle, and the
+announcing codes that were found beside those of its law. `--validation` shows the answers out of
+fold on validation A and B in place of test days: what settings may be chosen on.
 """
 
 import argparse
@@ -17,8 +18,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.sections import SplitSettings
@@ -27,38 +30,77 @@ from gdelphi.common.splits import split_days
 from gdelphi.common.types import TARGETS, FloatArray, Forecaster
 from gdelphi.judge.simulated import simulated_panel
 from gdelphi.measures.clouds import measures_folder
-from gdelphi.measures.count_panel import CountPanel
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.packing import pack_days
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import outcomes
+from gdelphi.model.cell_fit import (
+    CellFit,
+    CellSettings,
+    cell_network_of,
+    direct_logits,
+    fit_cells,
+)
 from gdelphi.scores.probabilities import brier, skill
 from gdelphi.scores.reliability import expected_calibration_error
+from gdelphi.stack.files import stack_of_pack
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import POOLED, STACK, CountForecasters
-from gdelphi.stack.linear import SIMPLE, ask
+from gdelphi.stack.linear import SIMPLE, ask, expit
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
 
 CONTEXT_DAYS = 50
 ORACLE = "fair oracle"
+DIRECT = "direct"
 Days = Mapping[str, Sequence[date]]
 
 
-def stored(config: Path | None) -> tuple[CountPanel, Days]:
-    """The panel of a store's pack, and the target days of each part of the split."""
+class Fitted(NamedTuple):
+    """A stack over the days of a panel, and its cell network."""
+
+    counts: CountForecasters
+    cells: CellFit
+    days: Days
+    """target days of each part of the split"""
+
+
+def tell(what: str) -> None:
+    print(f"... {what}", file=sys.stderr)
+
+
+def stored(config: Path | None, cells: CellSettings, train_days: int = 0) -> Fitted:
+    """Of a store; with `train_days` from the last of the training days only, and not kept."""
     settings = load_settings(config, {}).settings
     pack = Pack(pack_days(settings, load_space(measures_folder(settings) / "space")).folder)
     sequences = Sequences(pack, settings)
     parts = ("train", "validation_a", "validation_b", "test")
     days = {part: [sequences.day(int(at)) for at in sequences.targets(part)] for part in parts}
-    return pack.count_panel, days
+    if train_days:
+        fit_days = FitDays(days["train"][-train_days:], days["validation_a"], days["validation_b"])
+        counts = CountForecasters(fit_stack(pack.count_panel, fit_days, tell), pack.count_panel)
+        return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
+    stack = stack_of_pack(settings, sequences, tell)
+    fit = stack.load()
+    if fit is None or stack.folder is None:
+        raise GdelphiError(stack.reason)
+    counts = CountForecasters(fit, pack.count_panel)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return Fitted(
+        counts, cell_network_of(counts, stack.folder, cells, device=device, on_step=tell), days
+    )
 
 
-def simulated(config: WorldConfig) -> tuple[CountPanel, Days]:
-    """The same of a simulated world, with the default split."""
+def simulated(config: WorldConfig, cells: CellSettings) -> Fitted:
+    """Of a simulated world, with the default split."""
+    counts, days = simulated_stack(config)
+    return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
+
+
+def simulated_stack(config: WorldConfig) -> tuple[CountForecasters, Days]:
+    """The stack of a simulated world, and the target days of each part of the default split."""
     panel = simulated_count_panel(config)
     roots = panel.roots
     splits = split_days(roots.days[0], roots.days[-1], SplitSettings())
@@ -66,13 +108,16 @@ def simulated(config: WorldConfig) -> tuple[CountPanel, Days]:
     for number, day in enumerate(roots.days):
         if number >= CONTEXT_DAYS and roots.present[number] and (part := splits.part(day)):
             days.setdefault(part, []).append(day)
-    return panel, days
+    fit_days = FitDays(*(days[part] for part in ("train", "validation_a", "validation_b")))
+    return CountForecasters(fit_stack(panel, fit_days, tell), panel), days
 
 
 def ask_all(
-    panel: CountPanel, forecasters: Sequence[Forecaster], days: Sequence[date]
+    fitted: Fitted, others: Sequence[Forecaster], days: Sequence[date]
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """forecaster -> [target, day, stream, root], and the outcomes."""
+    panel, forecasters = fitted.counts.panel, [fitted.counts.stack, *others]
+    direct = direct_logits(fitted.counts.stack, fitted.cells, panel.roots)
     said: dict[str, list[FloatArray]] = {}
     came = []
     for day in days:
@@ -81,6 +126,7 @@ def ask_all(
         for name, found in ask(forecasters, panel.roots, origin).items():
             values = [[one.probability(target) for one in found] for target in TARGETS]
             said.setdefault(name, []).append(np.array(values))
+        said.setdefault(DIRECT, []).append(expit(direct(origin)))
     answers = {name: np.stack(values, axis=1) for name, values in said.items()}
     return answers, np.stack(came, axis=1)
 
@@ -91,7 +137,7 @@ def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:
     if ORACLE in said:
         head.append("of the way to the fair oracle")
     print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for name in (*POOLED, STACK, ORACLE):
+    for name in (*POOLED, STACK, DIRECT, ORACLE):
         if name not in said:
             continue
         cells, errors, ways = [], [], []
@@ -109,6 +155,18 @@ def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:
         print(f"| {' | '.join(row)} |")
 
 
+def show_added(said: Mapping[str, FloatArray], came: FloatArray, cells: CellFit) -> None:
+    """What the network adds to the stack."""
+    print(f"\n| what the network adds | {' | '.join(TARGETS)} |\n|{'---|' * (len(TARGETS) + 1)}")
+    found = [
+        skill(brier(said[DIRECT][number], came[number]), brier(said[STACK][number], came[number]))
+        for number in range(len(TARGETS))
+    ]
+    row = [f"{one.value:+.3%} ({one.low:+.3%} to {one.high:+.3%})" for one in found]
+    print(f"| Brier score | {' | '.join(row)} |")
+    print(f"| weight of the network | {' | '.join(f'{weight:g}' for weight in cells.weights)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -119,33 +177,40 @@ def main() -> None:
     parser.add_argument("--law", type=int)
     parser.add_argument("--every", type=int, default=1, help="days from one to the next")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument(
+        "--train-days", type=int, default=0, help="last training days to learn from; 0: all"
+    )
+    parser.add_argument("--cell-epochs", type=int, default=CellSettings().epochs)
+    parser.add_argument("--cell-seed", type=int, default=0)
     given = parser.parse_args()
     try:
         config = None
         if given.preset:
             config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
             config = config if given.law is None else draw_law(config, given.law)
-        panel, days = simulated(config) if config else stored(given.config)
         began, cpu = perf_counter(), process_time()
-        fit_days = FitDays(*(days[part] for part in ("train", "validation_a", "validation_b")))
-        fit = fit_stack(panel, fit_days, lambda what: print(f"... {what}", file=sys.stderr))
+        cells = CellSettings(epochs=given.cell_epochs, seed=given.cell_seed)
+        if config:
+            fitted = simulated(config, cells)
+        else:
+            fitted = stored(given.config, cells, given.train_days)
         took = f"{perf_counter() - began:.0f} s, {process_time() - cpu:.0f} s of CPU"
     except GdelphiError as error:
         parser.exit(1, f"{error}\n")
-    validation = [*fit_days.validation_a, *fit_days.validation_b]
+    days, fit = fitted.days, fitted.counts.fit
+    validation = [*days["validation_a"], *days["validation_b"]]
     judged = (validation if given.validation else days["test"])[:: given.every]
-    forecasters: list[Forecaster] = [CountForecasters(fit, panel).stack]
-    if config:
-        forecasters.append(simulated_panel(config).oracle())
-    said, came = ask_all(panel, forecasters, judged)
+    others = [simulated_panel(config).oracle()] if config else []
+    said, came = ask_all(fitted, others, judged)
     print(
-        f"{len(panel.roots.streams)} streams, fitted on {len(fit.out_of_fold.days)} days in "
+        f"{len(fit.intensity.streams)} streams, fitted on {len(fit.out_of_fold.days)} days in "
         f"{took}; {len(judged)} days from {judged[0]} to {judged[-1]}. {fit.intensity.summary}."
     )
     if config:
         law = [f"{one.code} {one.lead_days} days before" for one in config.occasions]
         print(f"The law's announcing codes: {', '.join(law)}.")
     show(said, came)
+    show_added(said, came, fitted.cells)
 
 
 if __name__ == "__main__":

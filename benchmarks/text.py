@@ -3,6 +3,8 @@
     python benchmarks/text.py names --store STORE --namer FOLDER [--model FOLDER] [--every 6]
     python benchmarks/text.py texts --store STORE --model FOLDER --text-model FOLDER
                                      [--world ARCHIVE] [--every 6] [--config gdelphi.toml]
+    python benchmarks/text.py random_days --config gdelphi.toml --text-models FOLDER ...
+                                     [--model FOLDER] [--part test] [--every 6]
     python benchmarks/text.py skill --backtest FOLDER [--plain FOLDER]
     python benchmarks/text.py days  --store STORE --model FOLDER --text-model FOLDER
                                      --stream GG [--number 5]
@@ -10,13 +12,18 @@
 `names`: held-out phrases from their points back to words, and atoms of test days, by the namer and
 by the nearest observed phrase; with --model, words of its futures on test days under each naming.
 `texts`: ROUGE in three forms and energy scores of everybody who says anything about the next day.
-`skill`: Brier scores of a backtest with --text-model, beside one without (--plain). `days`: real
-days side by side. `gdelphi text data` says itself what a dataset costs.
+`random_days`: futures of text forecasters against random days of the same stream, both also with
+weights that make them agree with what is published: by --model, else by the stack. `skill`: Brier
+scores of a backtest with --text-model, beside one without (--plain). `days`: real days side by
+side. `gdelphi text data` says itself what a dataset costs.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -25,11 +32,13 @@ import torch
 
 from gdelphi.app.console import number, skill_cells
 from gdelphi.common.settings import Settings, load_settings
-from gdelphi.common.types import TARGETS
+from gdelphi.common.types import TARGETS, FloatArray, Forecaster
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.naming import AtomNames
 from gdelphi.forecast.naming_choice import NamingComparison
 from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.text_weights import WeightedTexts, agreeing_weights, weigh_texts
+from gdelphi.forecast.wording import day_text, normalise, written_text
 from gdelphi.judge.backtest import summarise_folder
 from gdelphi.judge.simulated import ingested_panel
 from gdelphi.judge.texts import (
@@ -37,11 +46,19 @@ from gdelphi.judge.texts import (
     TextJudge,
     TextScore,
 )
+from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.phrases import sentence
-from gdelphi.scores.rouge import WeightedText, matched_rouge
-from gdelphi.text.data import load_text_data
+from gdelphi.measures.space import Points
+from gdelphi.ot.energy import sliced_energy_score
+from gdelphi.scores.probabilities import Bootstrap, resampled_totals
+from gdelphi.scores.probabilities import skill as skill_of
+from gdelphi.scores.rouge import Rouge, WeightedText, expected_rouge, matched_rouge
+from gdelphi.text.compact import DayText, read_day
+from gdelphi.text.corpus import IGNORED, PackDescriptors
+from gdelphi.text.data import load_text_data, with_stack
 from gdelphi.text.forecast import in_english
-from gdelphi.text.forecaster import TextModel, faults
+from gdelphi.text.forecaster import TextForecaster, TextModel, faults, text_forecaster
+from gdelphi.text.measures import TextPlacer
 from gdelphi.text.namer import (
     Agreement,
     Namer,
@@ -54,7 +71,11 @@ from gdelphi.text.namer_task import (
     NamerTask,
     held_out,
 )
+from gdelphi.text.probabilities import TextReader
+from gdelphi.text.t5 import embed_source
 
+RANDOM = "random days"
+ROUGE_TEXTS = 25  # of a hundred: ROUGE costs more than all else together
 PHRASES = 3000  # held-out phrases, and atoms, that names are compared on
 
 
@@ -166,11 +187,11 @@ def atoms_of_test_days(task: NamerTask, random: np.random.Generator) -> np.ndarr
 def texts(given: argparse.Namespace) -> None:
     """ROUGE and energy scores of everybody's words."""
     settings = settings_of(given)
-    predictor = Predictor(settings, given.model, text=given.text_model)
+    predictor = Predictor(settings, given.model)
     if not predictor.path("root").exists():
         predictor.calibrate("root")
     oracle = ingested_panel(predictor.settings, given.world).oracle() if given.world else None
-    judge = TextJudge(predictor, oracle)
+    judge = TextJudge(predictor, oracle, text=text_forecaster(given.text_model, predictor.pack))
     days = predictor.target_days("test")[:: given.every]
     scores = [score for day in days for score in judge.day(day)]
     print(f"{len(days)} days from {days[0]} to {days[-1]}, {len(predictor.streams)} streams.")
@@ -202,6 +223,134 @@ def show_faults(given: argparse.Namespace, predictor: Predictor, days: Sequence[
         missed, phrases = missed + some[0], phrases + some[1]
     print(f"\nNot guided, {missed:,} groups of words were no phrase beside {phrases:,} phrases "
           f"({(perf_counter() - began) / len(days):.1f} s a day).")  # fmt: skip
+
+
+# --- against random days --------------------------------------------------------------------------
+
+
+Scored = tuple[int, str, float, Rouge]
+"""day, forecaster, energy score and ROUGE of a stream"""
+
+
+def random_days(given: argparse.Namespace) -> None:
+    """Texts against random days, on the streams that have a text on a day."""
+    settings = settings_of(given)
+    data = with_stack(load_text_data(settings))
+    reader = TextReader(data.descriptors)
+    models = {
+        folder.name: TextForecaster(TextModel(folder, data.descriptors), reader)
+        for folder in given.text_models
+    }
+    published: Forecaster
+    if given.model:
+        published = Predictor(settings, given.model).publisher("root")
+    else:
+        assert data.expected is not None, "fewer than 120 days: name a --model that weighs texts"
+        published = data.expected.stack
+    placer = TextPlacer(Points(data.space, open_cache(settings)), data.descriptors)
+    days = data.targets(given.part)[given.every // 2 :: given.every].tolist()
+    scored: list[Scored] = []
+    for day in days:
+        forecasts = published.forecast(data.pack.profiles, data.sequences.day(day - 1))
+        for place, forecast in enumerate(forecasts):
+            texts = {name: weigh_texts(model, data.pack.profiles, place, forecast)
+                     for name, model in models.items()}  # fmt: skip
+            weigh = partial(agreeing_weights, reader, data.pack.profiles, place, forecast=forecast)
+            scored += against_random_days(data.descriptors, placer, day, place, texts, weigh)
+    head = ("forecaster", "energy score", "against random days", "95%", "ROUGE-1", "2", "L",
+            "ROUGE-1 beyond random days", "95%")  # fmt: skip
+    title = f"{len(days)} days of {given.part}, {data.sequences.day(days[0])} to"
+    number_of = sum(name == RANDOM for _, name, _, _ in scored)
+    table(f"{title} {data.sequences.day(days[-1])}, {number_of} days of streams:", head,
+          random_day_rows(scored))  # fmt: skip
+    table("Texts of these days, all streams:", ("forecaster", "nats a day", "fewer", "95%"),
+          nats_rows({name: one.model for name, one in models.items()}, days))  # fmt: skip
+
+
+def text_nats(model: TextModel, day: int) -> FloatArray:
+    """Nats of the text of a day under a model, [stream]."""
+    generator = model.generator
+    streams = np.arange(len(model.pack.facts.streams))
+    targets, own = np.full(len(streams), day), np.zeros((len(streams), generator.context), int)
+    labels = torch.from_numpy(generator.corpus.labels(streams, targets, own[:, 0]))
+    with torch.no_grad():
+        states, mask = embed_source(generator.model, generator.corpus.source(streams, targets, own))
+        logits = generator.model(inputs_embeds=states, attention_mask=mask, labels=labels).logits
+        nats = torch.nn.functional.cross_entropy(
+            logits.mT, labels, ignore_index=IGNORED, reduction="none"
+        )
+    summed: FloatArray = nats.sum(dim=1).double().numpy()
+    return summed
+
+
+def nats_rows(models: Mapping[str, TextModel], days: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Nats a day, and what a model has fewer than the first."""
+    sums = {name: np.array([text_nats(model, day).sum() for day in days])
+            for name, model in models.items()}  # fmt: skip
+    streams = len(next(iter(models.values())).pack.facts.streams)
+    first = next(iter(sums.values()))
+    for name, of_days in sums.items():
+        yield (name, f"{of_days.mean() / streams:.3f}",
+               *skill_cells(asdict(skill_of(of_days, first, Bootstrap(block_days=1)))))  # fmt: skip
+
+
+def against_random_days(
+    descriptors: PackDescriptors,
+    placer: TextPlacer,
+    day: int,
+    place: int,
+    models: Mapping[str, WeightedTexts],
+    weigh: Callable[[list[DayText]], FloatArray],
+) -> Iterator[Scored]:
+    """The scores of one stream's day; none where it or a forecaster has no text. Random days are
+    weighed too, by what their own texts stand for."""
+    pack = descriptors.pack
+    came, stream = day_text(pack, day, place), pack.facts.streams[place]
+    past = [x for x in range(max(day - 365, 0), day) if len(pack.atoms(x, place).weights)]
+    if not came.phrases or not past or any(len(one.texts) < 2 for one in models.values()):
+        return
+    random = np.random.default_rng([zlib.crc32(stream.encode()), day])
+    drawn = random.choice(past, size=100).tolist()
+    equal = np.full(100, 0.01)
+    words = [day_text(pack, x, place) for x in drawn[:ROUGE_TEXTS]]
+    measures = [pack.atoms(x, place) for x in drawn]
+    home = descriptors.homes[place]
+    weights = weigh([read_day(descriptors.text(x, place), home) for x in drawn])
+    ensembles = {
+        RANDOM: (measures, equal, words),
+        f"{RANDOM}, weighed": (measures, weights, words),
+    }
+    for name, one in models.items():
+        measures = [placer.measure(text, place, day - 1) for text in one.texts]
+        words = [written_text(text, stream) for text in one.texts[:ROUGE_TEXTS]]
+        equal = np.full(len(measures), 1 / len(measures))
+        ensembles[f"{name}, as written"] = (measures, equal, words)
+        ensembles[f"{name}, weighed"] = (measures, one.weights, words)
+    for name, (measures, weights, words) in ensembles.items():
+        energy = sliced_energy_score(measures, pack.atoms(day, place), weights=weights)
+        rouge = expected_rouge(words, normalise(weights[: len(words)]), came)
+        yield day, name, energy, rouge
+
+
+def random_day_rows(scored: Sequence[Scored]) -> Iterator[Sequence[str]]:
+    """Means, the energy skill against random days, and what ROUGE-1 has beyond them."""
+    days = sorted({day for day, *_ in scored})
+    names = dict.fromkeys(name for _, name, _, _ in scored)
+    sums = {name: np.zeros((len(days), 5)) for name in names}
+    for day, name, energy, rouge in scored:
+        sums[name][days.index(day)] += [energy, *rouge, 1.0]
+    apart = Bootstrap(block_days=1)  # the days do not follow each other
+    reference = sums[RANDOM]
+    for name, of_days in sums.items():
+        means = of_days[:, :4].sum(axis=0) / of_days[:, 4].sum()
+        energy_skill = asdict(skill_of(of_days[:, 0], reference[:, 0], apart))
+        more = of_days[:, 1] - reference[:, 1]
+        totals = resampled_totals(np.stack([more, reference[:, 4]], axis=1), apart)
+        low, high = np.quantile(totals[:, 0] / totals[:, 1], [0.025, 0.975])
+        yield (name, number(means[0]), *skill_cells(energy_skill),
+               *(f"{rouge:.3f}" for rouge in means[1:]),
+               f"{more.sum() / reference[:, 4].sum():+.4f}",
+               f"{low:+.4f} to {high:+.4f}")  # fmt: skip
 
 
 # --- skill ----------------------------------------------------------------------------------------
@@ -294,13 +443,15 @@ def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(required=True)
-    for work in (names, texts, skill, days):
+    for work in (names, texts, random_days, skill, days):
         command = commands.add_parser(work.__name__)
         command.set_defaults(work=work)
         command.add_argument("--config", type=Path)
         command.add_argument("--store", type=Path)
         for name in ("--namer", "--model", "--text-model", "--world", "--backtest", "--plain"):
             command.add_argument(name, type=Path)
+        command.add_argument("--text-models", type=Path, nargs="+", default=[])
+        command.add_argument("--part", default="test")
         command.add_argument("--stream")
         command.add_argument("--number", type=int, default=5)
         command.add_argument("--every", type=int, default=6)

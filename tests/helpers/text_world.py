@@ -4,11 +4,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from gdelphi.common.settings import Settings
 from gdelphi.model.processes import training_device
+from gdelphi.text.corpus import Corpus
 from gdelphi.text.data import TextData, load_text_data
 from gdelphi.text.forecaster_task import ForecasterTask
 from gdelphi.text.namer_task import NamerTask
@@ -60,3 +62,18 @@ def data(settings: Settings) -> TextData:
 def trained(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> TextTrained:
     """A text forecaster, trained from its beginning to its end; not to be changed."""
     return _trained(settings, tmp_path_factory.getbasetemp() / "text-forecaster")
+
+
+def check_batch_is_its_members(corpus: Corpus, day: int) -> None:
+    """A batch of sources is what each of them is alone."""
+    streams, targets = np.array([0, 3, 1]), np.array([day, 30, 70])
+    plain = np.zeros((3, corpus.context), dtype=np.int64)
+    batch = corpus.source(streams, targets, plain)
+    size = batch.mask.shape[1]
+    for row in range(3):
+        one = corpus.source(streams[row : row + 1], targets[row : row + 1], plain[:1])
+        mine = batch.places // size == row
+        key = sorted(zip(batch.places[mine] % size, batch.words[mine], batch.weights[mine],
+                         strict=True))  # fmt: skip
+        assert key == sorted(zip(one.places, one.words, one.weights, strict=True))
+        assert batch.mask[row].sum() == one.mask.sum()

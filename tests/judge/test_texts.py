@@ -47,8 +47,8 @@ def test_everybody_who_says_anything_is_scored(
     scores = TextJudge(both, Oracle(both, 60), texts=3).day(day_at(72))
     named = {score.forecaster: score for score in scores if score.stream == both.streams[0]}
     assert set(named) == {
-        "random days", "yesterday", "usual day", "futures", "brief", "text", "text brief",
-        "oracle days",
+        "random days", "yesterday", "usual day", "futures", "brief", "text", "text as written",
+        "text brief", "oracle days",
     }  # fmt: skip
     for score in named.values():
         assert set(score.rouge) == set(FORMS)

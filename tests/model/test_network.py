@@ -90,7 +90,7 @@ def random_past(batch: int = 2, seed: int = 0, *, number: int = NUMBER) -> Conte
         thresholds=thresholds.masked_fill(uniform(batch, CONTEXT, CODES) < 0.5, math.nan),
         pooled=0.1 + 0.8 * uniform(batch, CONTEXT, TARGET_COUNT, CODES),
         usual=0.1 + 3 * uniform(batch, CONTEXT, CODES),
-        stack=torch.full((batch, CONTEXT, TARGET_COUNT, CODES), math.nan),
+        direct=torch.full((batch, CONTEXT, TARGET_COUNT, CODES), math.nan),
     )
 
 
@@ -579,24 +579,12 @@ def test_a_seed_makes_a_model() -> None:
     assert differ(said_by(one, past), said_by(other, past))
 
 
-def test_untrained_the_direct_reading_is_the_stack_where_there_is_one() -> None:
+def test_the_direct_reading_is_what_stack_and_cell_network_say_where_they_do() -> None:
     past = random_past()
-    stack = torch.randn(past.stack.shape, generator=torch.Generator().manual_seed(5))
-    stack[:, :, :, ::3] = math.nan
-    said = said_by(untrained(), past._replace(stack=stack))
-    known = ~stack.isnan()
-    assert torch.equal(said.direct[known], stack[known])
-    assert identical(said.direct[~known], said.profiles[~known])
-
-
-def test_shrinkage_says_how_far_the_direct_reading_goes_from_the_stack() -> None:
-    past = random_past()
-    stack = torch.randn(past.stack.shape, generator=torch.Generator().manual_seed(5))
-    past = past._replace(stack=stack)
+    given = torch.randn(past.direct.shape, generator=torch.Generator().manual_seed(5))
+    given[:, :, :, ::3] = math.nan
     model = stirred()
-    whole = said_by(model, past).direct - stack
-    model.direct.shrinkage = (0.0, 0.5, 1.0)
-    part = said_by(model, past).direct - stack
-    expected = whole * torch.tensor([0.0, 0.5, 1.0])[:, None]
-    torch.testing.assert_close(part, expected, atol=1e-5, rtol=0, equal_nan=True)
-    assert whole.abs().mean() > 0.01
+    own, said = said_by(model, past).direct, said_by(model, past._replace(direct=given)).direct
+    known = ~given.isnan()
+    assert torch.equal(said[known], given[known])
+    assert identical(said[~known], own[~known])

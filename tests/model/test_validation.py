@@ -14,7 +14,6 @@ from gdelphi.model.validation import (
     Evaluation,
     FutureSampling,
     evaluate,
-    shrunk,
 )
 from helpers.training_world import one_thread, small_settings
 
@@ -201,39 +200,3 @@ def test_a_portion_of_windows_without_any_futures_is_passed_over(
     found = evaluate(model, maker, data.arrays, targets, sampling=asked)
     assert np.isfinite(found.probabilities[2, 0, :, :2]).all()
     assert np.isnan(found.probabilities[2, 1:]).all()
-
-
-# --- shrinkage ------------------------------------------------------------------------------------
-
-
-def drawn_cells(logits: FloatArray) -> FloatArray:
-    chance = 1 / (1 + np.exp(-logits))
-    return (np.random.default_rng(8).random(logits.shape) < chance).astype(np.float64)
-
-
-def test_a_reading_that_is_noise_is_shrunk_to_the_stack_and_a_good_one_is_kept() -> None:
-    generator = np.random.default_rng(7)
-    law = generator.normal(size=(400, 5, 3, 20))
-    stack = law.copy()
-    stack[:, :, 1] = 0.0  # there the stack knows nothing, and the reading everything
-    stack[:, :, 2] = 0.0
-    moved = stack.copy()
-    moved[:, :, 0] += generator.normal(size=law[:, :, 0].shape)
-    moved[:, :, 1] = law[:, :, 1]
-    moved[:, :, 2] = 2.5 * law[:, :, 2]  # the right way, too far
-    direct = 1 / (1 + np.exp(-moved))
-    chosen, probabilities = shrunk(direct, stack.astype(np.float32), drawn_cells(law))
-    assert chosen == (0.0, 1.0, 0.4)
-    np.testing.assert_allclose(probabilities[:, :, 0], 1 / (1 + np.exp(-stack[:, :, 0])), atol=1e-6)
-    np.testing.assert_allclose(probabilities[:, :, 1], direct[:, :, 1], atol=1e-6)
-
-
-def test_without_outcomes_nothing_is_shrunk_and_cells_without_a_stack_stay() -> None:
-    direct = np.full((2, 1, 3, 4), 0.7)
-    stack = np.zeros((2, 1, 3, 4), np.float32)
-    chosen, probabilities = shrunk(direct, stack, np.full(direct.shape, np.nan))
-    assert chosen == (1.0, 1.0, 1.0)
-    assert (probabilities == direct).all()
-    outcomes = np.ones(direct.shape)
-    _, probabilities = shrunk(direct, np.full_like(stack, np.nan), outcomes)
-    assert (probabilities == direct).all()

@@ -1,10 +1,13 @@
 """The report's page in a real browser."""
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gdelphi.common.percent import percent
+from gdelphi.report import views
 from gdelphi.report.page import (
     FrontEntry,
     render,
@@ -162,6 +165,18 @@ def test_the_numbers_drawn_are_those_of_the_report(browser: Any, folder: Path) -
         assert dict(drawn[:20]) == expected
         assert page.locator("#country .fan circle.point").count() == 10 * 9
         assert page.locator("#country .events a").first.get_attribute("href").startswith("https:")
+
+
+def test_the_script_rounds_as_everything_else_does(browser: Any, folder: Path) -> None:
+    script = (files("gdelphi.report") / "templates" / "base.js").read_text(encoding="utf-8")
+    rules = script[script.index("function percent") : script.index("const way")]
+    numbers = list(range(-1000, 1001))
+    with opened(browser, folder / "full.html", width=DESKTOP) as (page, _):
+        shown, signed = page.evaluate(
+            f"numbers => {{ {rules} return [numbers.map(percent), numbers.map(points)]; }}", numbers
+        )
+    assert shown[1000:] == [percent(number / 1000) for number in numbers[1000:]]
+    assert signed == [views.points(number / 1000) for number in numbers]
 
 
 def test_dark_is_the_machines_choice_or_the_readers(browser: Any, folder: Path) -> None:

@@ -9,6 +9,7 @@ from importlib import resources
 
 import pytest
 
+from gdelphi.common.percent import percent
 from gdelphi.report import views
 from gdelphi.report.outlines import (
     HEIGHT,
@@ -253,7 +254,7 @@ def test_clean_text_is_one_line_that_turns_nothing_around() -> None:
 
 
 def test_numbers_are_never_certain_and_differences_have_signs() -> None:
-    assert [views.percent(v) for v in (None, 0.0, 0.004, 0.344, 0.996, 1.0)] == [
+    assert [percent(v) for v in (None, 0.0, 0.004, 0.344, 0.996, 1.0)] == [
         *("–", "<1%", "<1%", "34%", ">99%", ">99%")
     ]
     assert [views.points(v) for v in (None, 0.004, 0.12, -0.12)] == ["–", "0", "+12", "−12"]

@@ -291,3 +291,9 @@ def test_nothing_that_came_has_no_score() -> None:
     assert math.isnan(recall_rouge(plain_text("a"), plain_text()).one)
     assert math.isnan(mean_rouge([UNDEFINED]).one)
     assert mean_rouge([UNDEFINED, Rouge(1, 0, 0), Rouge(0, 0, 1)]) == Rouge(0.5, 0, 0.5)
+
+
+def test_a_mean_by_weights_leaves_out_what_is_undefined() -> None:
+    scores = [Rouge(1, 0, 0), UNDEFINED, Rouge(0, 0, 1)]
+    assert mean_rouge(scores, np.array([0.3, 0.6, 0.1])) == pytest.approx((0.75, 0, 0.25))
+    assert math.isnan(mean_rouge(scores, np.array([0.0, 1.0, 0.0])).one)

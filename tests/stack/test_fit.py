@@ -163,3 +163,26 @@ def test_the_table_of_cells_looks_back_only(panel: CountPanel, fitted: StackFit)
     cut = table(panel.until(panel.roots.days[99]), days[:1])
     np.testing.assert_array_equal(whole[:1], cut)
     assert np.isfinite(whole).all()
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_streams_that_never_change_are_fitted_without_a_warning(
+    rows: int, panel: CountPanel, recwarn: pytest.WarningsRecorder
+) -> None:
+    counts = np.full_like(panel.roots.counts[:2], rows)
+    counts[:, ~panel.roots.present] = 0
+    roots = replace(
+        panel.roots,
+        streams=panel.roots.streams[:2],
+        counts=counts,
+        weights=counts.astype(np.float64),
+        volume=counts.sum(axis=2),
+    )
+    same = replace(
+        panel, roots=roots, fine=panel.fine[:2], pairs=panel.pairs[:, :2, :2], acted=panel.acted[:2]
+    )
+    parts = FitDays(*(days_between(same, *edge) for edge in pairwise((50, 150, 170, 190))))
+    said = asked(fit_stack(same.until(parts.validation_b[-1]), parts), same, same.roots.days[200])
+    occurs = said[STACK][0]
+    assert (occurs > 0.9).all() if rows else (occurs < 0.1).all()
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]

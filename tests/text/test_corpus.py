@@ -27,7 +27,7 @@ from gdelphi.text.dataset import write_dataset
 from gdelphi.text.forecaster_task import ForecasterTask
 from gdelphi.text.probabilities import events_of
 from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
-from helpers.text_world import data, settings
+from helpers.text_world import check_batch_is_its_members, data, settings
 
 __all__ = ["data", "settings"]
 
@@ -83,17 +83,7 @@ def test_the_context_has_a_position_for_each_old_day_and_each_new_phrase(corpus:
 
 
 def test_a_batch_is_what_its_members_are(corpus: Corpus) -> None:
-    streams, targets = np.array([0, 3, 1]), np.array([DAY, 30, 70])
-    plain = np.zeros((3, corpus.context), dtype=np.int64)
-    batch = corpus.source(streams, targets, plain)
-    size = batch.mask.shape[1]
-    for row in range(3):
-        one = corpus.source(streams[row : row + 1], targets[row : row + 1], plain[:1])
-        mine = batch.places // size == row
-        key = sorted(zip(batch.places[mine] % size, batch.words[mine], batch.weights[mine],
-                         strict=True))  # fmt: skip
-        assert key == sorted(zip(one.places, one.words, one.weights, strict=True))
-        assert batch.mask[row].sum() == one.mask.sum()
+    check_batch_is_its_members(corpus, DAY)
 
 
 def test_labels_are_the_text_and_its_end(corpus: Corpus) -> None:
@@ -188,7 +178,8 @@ def test_what_is_drawn_lies_in_its_part_and_reaches_everything(data: TextData) -
     assert set(targets) == set(data.targets("train").tolist())
     assert set(streams) == {0, 1, 2, 3}
     assert {len(each) for each in variants} == {data.sequences.context_days + 1}
-    counts = Counter(variant for each in variants for variant in each)
+    assert {each[-1] for each in variants} == {0}  # a random descriptor is that of half a day
+    counts = Counter(variant for each in variants for variant in each[:-1])
     assert set(counts) == {0, 1, 2}
     assert counts[0] / counts.total() == pytest.approx(1 / 3, abs=0.03)
     test = {target for _, target, _ in islice(training_sequences(data, part="test"), 200)}

@@ -155,6 +155,9 @@ class TrainSettings(Section):
     atoms_weight: float = Field(0.1, ge=0, description="of the reading of atoms in the loss")
     energy_weight: float = Field(1.0, ge=0, description="of the futures' energy score in the loss")
     futures: int = Field(32, ge=2, description="futures drawn for a day in training")
+    cell_epochs: int = Field(
+        6, ge=0, description="epochs of the cell network, which adds to the stack; 0: none"
+    )
     decoder_steps: int = Field(
         45, ge=0, description="training steps of the decoder of the expected day; 0: none"
     )

@@ -41,11 +41,15 @@ class Reweighted(NamedTuple):
 
 
 def reweight(
-    happens: BoolArray, wanted: FloatArray, prior: FloatArray, *, ridge: float = RIDGE
+    happens: BoolArray | FloatArray,
+    wanted: FloatArray,
+    prior: FloatArray,
+    *,
+    ridge: float = RIDGE,
 ) -> Reweighted:
     """Weights of futures [future] under which events [future, event] have the wanted probabilities
-    [event]; not-a-number asks for nothing. A larger ridge meets them less exactly, and stays nearer
-    to the prior."""
+    [event]; not-a-number asks for nothing. A future may give an event a probability in place of
+    yes or no. A larger ridge meets them less exactly, and stays nearer to the prior."""
     if happens.shape != (len(prior), len(wanted)):
         raise ForecastError(
             f"events of shape {happens.shape} for {len(prior)} futures and {len(wanted)} "

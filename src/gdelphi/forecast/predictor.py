@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -59,6 +59,7 @@ from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import occurs_of, shares_of, surge_threshold
+from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, direct_logits
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
     FURTHEST,
@@ -123,7 +124,7 @@ class Predictor:
         """what forecasts without a network; None: the simple stack alone"""
         self.sampler = Sampler(
             self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
-            stack=_logits_of(self.pooled_stack, self.pack.profiles),
+            direct=_direct_of(self.folder, self.pooled_stack, self.pack.profiles),
         )  # fmt: skip
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
@@ -188,12 +189,12 @@ class Predictor:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of the model's weights and of its stack: what was fitted to others does not
-        fit."""
-        weights = weights_digest(self.folder)
-        if self.pooled_stack is None:
-            return weights
-        return f"{weights}-{file_digest(self.folder / STACK_FOLDER / 'stack.json')[:DIGEST_LENGTH]}"
+        """Digest of the model's weights, of its stack and of its cell network: what was fitted to
+        others does not fit."""
+        files = [self.folder / name for name in stack_files(self.folder)]
+        return "-".join(
+            [weights_digest(self.folder), *(file_digest(file)[:DIGEST_LENGTH] for file in files)]
+        )
 
     def _fitted_to(self, horizon: int) -> str:
         """The same with the text forecaster, where it speaks."""
@@ -226,7 +227,7 @@ class Predictor:
         """Fewer futures, for fitting beyond tomorrow: many origins, each with its roll-out."""
         return Sampler(
             self._checkpoint, self.sampler.arrays, number=ROUGH_FUTURES, furthest=FURTHEST,
-            kept=ROUGH_KEPT, stack=self.sampler.stack,
+            kept=ROUGH_KEPT, direct=self.sampler.direct,
         )  # fmt: skip
 
     def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
@@ -455,9 +456,20 @@ def _pooled_stack(folder: Path, pack: Pack) -> PooledStack | None:
     return CountForecasters(load_stack(folder / STACK_FOLDER), pack.count_panel).stack
 
 
-def _logits_of(stack: PooledStack | None, history: Profiles) -> Callable[[date], FloatArray] | None:
-    """What the network starts from at an origin, [target, stream, root]."""
-    return None if stack is None else partial(stack.logits, history)
+def _direct_of(
+    folder: Path, stack: PooledStack | None, history: Profiles
+) -> Callable[[date], FloatArray] | None:
+    """The direct reading at an origin, [target, stream, root], where there is a stack."""
+    if stack is None:
+        return None
+    cells = folder / STACK_FOLDER / CELL_FOLDER
+    return direct_logits(stack, CellFit.load(cells) if cells.exists() else None, history)
+
+
+def stack_files(folder: Path) -> list[str]:
+    """Files in a model's folder that tell its stack and its cell network from others."""
+    names = (f"{STACK_FOLDER}/stack.json", f"{STACK_FOLDER}/{CELL_FOLDER}/model.safetensors")
+    return [name for name in names if (folder / name).exists()]
 
 
 def stream_futures(

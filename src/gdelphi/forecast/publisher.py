@@ -1,11 +1,12 @@
 """What is published: the combination of all members where it has earned it, else the stack.
 
-The combination is fitted on validation B, starting from the stack and held to it. How strongly, and
-whether the result is better than the stack, is decided there too, for each target: a block of days
-is answered by a combination and a stack that were fitted on the other blocks, so that no day judges
-what was fitted on it. The days on which forecasts are judged take no part in any of this. Fitted
-from nothing, the combination of nine members was worse than the stack where there is one country
-and a year (docs/LOG.md).
+The combination is fitted on validation B, starting from the stack and held to it; where there is a
+pooled stack, from the reading *direct*, which is that stack or better (model/cell_fit.py). How
+strongly, and whether the result is better than the stack, is decided there too, for each target: a
+block of days is answered by a combination and a stack that were fitted on the other blocks, so that
+no day judges what was fitted on it. The days on which forecasts are judged take no part in any of
+this. Fitted from nothing, the combination of nine members was worse than the stack where there is
+one country and a year (docs/LOG.md).
 
 Numbers are made coherent at the end. What is a headline or surges has occurred, so neither may be
 likelier than that; and a code does not occur more likely than what it is a kind of. A headline
@@ -39,6 +40,7 @@ from gdelphi.stack.fitted import PooledStack
 from gdelphi.stack.linear import (
     INTERCEPT,
     Answers,
+    Coefficients,
     Combination,
     Stack,
     StackExample,
@@ -47,13 +49,15 @@ from gdelphi.stack.linear import (
 )
 
 RIDGES: Final = (None, 3000.0, 300.0, 30.0, 1.0)
-"""how strongly the combination is held to the stack; None: it is the stack"""
+"""how strongly the combination is held to its start; None: it is that"""
 BLOCKS: Final = 3  # of validation B, each answered by what was fitted on the others
 ERRORS: Final = 2.0  # standard errors by which a combination must be better than the stack
 PUBLISHED: Final = "published"
 COMBINED: Final = "combined"
 WITHOUT_NETWORK: Final = "without network"
 SHARES_OF: Final = "profiles"
+DIRECT: Final = "direct"
+SAME: Final = 1e-9  # relative difference of scores that is none
 
 AnyStack = Stack | PooledStack
 
@@ -67,7 +71,7 @@ class PublishedChoice:
     stack: float
     cells: int
     ridge: float | None = None
-    """with which the combination is held to the stack; None: it is the stack"""
+    """with which the combination is held to its start; None: it is that"""
     lowest: float = float("nan")
     """Brier score of the best combination, however it is held: by it models are compared"""
 
@@ -235,7 +239,8 @@ def fit_examples(
     plain = [_stack_columns(plain_stack, combination, example) for example in examples]
     stack = plain_stack if pooled else plain_stack.fit_examples([*earlier, *plain])
     blocks = list(_blocks(stack, examples, plain, earlier, refitted=pooled is None))
-    choices = {target: _choose_ridge(combination, blocks, target) for target in TARGETS}
+    direct = _direct_alone(combination) if pooled else None
+    choices = {target: _choose_ridge(combination, blocks, target, direct) for target in TARGETS}
     without = None
     if pooled:
         alone = plain_stack_of(pooled)
@@ -245,7 +250,7 @@ def fit_examples(
     ridges = {target: choice.ridge for target, choice in choices.items()}
     return Publisher(
         level,
-        combination.fit_around(examples, stack.coefficients(), ridges),
+        combination.fit_around(examples, direct or stack.coefficients(), ridges),
         pooled or stack,
         choices,
         fitted=days,
@@ -260,6 +265,14 @@ def _as_it_is(pooled: PooledStack) -> Stack:
         plain_stack_of(pooled),
         fitted={target: {INTERCEPT: 0.0, feature: 1.0} for target in TARGETS},
     )
+
+
+def _direct_alone(combination: Stack) -> Coefficients | None:
+    """Coefficients that hand on the reading *direct*, if it is among the members."""
+    feature = f"logit {DIRECT}"
+    if feature not in combination.features():
+        return None
+    return {target: {INTERCEPT: 0.0, feature: 1.0} for target in TARGETS}
 
 
 def _stack_columns(stack: Stack, combination: Stack, example: StackExample) -> StackExample:
@@ -301,11 +314,17 @@ def _blocks(
         yield _Block(examples[first:last], plain[first:last], rest, plain_rest, fitted)
 
 
-def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> PublishedChoice:
-    """How the combination is held to the stack, by cross-validation over blocks: of all ridges
-    whose Brier score is within two standard errors of the lowest, the one that holds it most.
-    Without a ridge it is the stack, so a combination is published only if it is better by more than
-    that: with few days, the best of several is often the best by chance (docs/LOG.md)."""
+def _choose_ridge(
+    combination: Stack,
+    blocks: Sequence[_Block],
+    target: str,
+    given: Coefficients | None = None,
+) -> PublishedChoice:
+    """How the combination is held to its start, the stack or what is given, by cross-validation
+    over blocks: of all ridges whose Brier score is within two standard errors of the lowest, the
+    one that holds it most. Without a ridge it is the start, so a fitted combination is published
+    only if it is better by more than that: with few days, the best of several is often the best by
+    chance (docs/LOG.md)."""
     stack_errors = np.stack(
         [_errors(block.stack, day, target) for block in blocks for day in block.plain]
     )
@@ -313,7 +332,7 @@ def _choose_ridge(combination: Stack, blocks: Sequence[_Block], target: str) -> 
     for ridge in RIDGES:
         of_days = []
         for block in blocks:
-            start = block.stack.coefficients()
+            start = given or block.stack.coefficients()
             fitted = combination.fit_around(block.rest, start, {target: ridge})
             of_days += [_errors(fitted, day, target) for day in block.own]
         errors.append(np.stack(of_days))
@@ -345,7 +364,7 @@ def _choice(errors: FloatArray, stack_errors: FloatArray, ridge: float | None) -
     if not known.any():
         return PublishedChoice("stack", float("nan"), float("nan"), 0, ridge)
     combined, stack = float(errors[known].mean()), float(stack_errors[known].mean())
-    better = ridge is not None and combined < stack
+    better = combined < stack * (1 - SAME)
     return PublishedChoice(
         COMBINED if better else "stack", combined, stack, int(known.sum()), ridge
     )

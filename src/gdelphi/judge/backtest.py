@@ -28,7 +28,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.common.splits import PARTS
 from gdelphi.common.types import LEVELS, TARGETS, Level
 from gdelphi.common.workers import share
-from gdelphi.forecast.predictor import Predictor
+from gdelphi.forecast.predictor import Predictor, stack_files
 from gdelphi.judge.compare import training_rates
 from gdelphi.judge.day import (
     BacktestDay,
@@ -38,7 +38,6 @@ from gdelphi.judge.day import (
 from gdelphi.judge.files import BacktestFolder
 from gdelphi.judge.refit import RefitSchedule, refit
 from gdelphi.judge.tables import summarise
-from gdelphi.stack.files import FOLDER as STACK_FOLDER
 from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
@@ -275,7 +274,7 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]
-    stack = [f"{STACK_FOLDER}/stack.json"] if predictor.pooled_stack else []
+    stack = stack_files(predictor.folder)
     facts = predictor.pack.facts
     return {
         "format": FORMAT,

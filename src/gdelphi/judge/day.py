@@ -75,6 +75,8 @@ class OriginAnswers(NamedTuple):
     """of each stream, as published"""
     moved: list[StreamFutures] | None
     """moved futures; None: these are published"""
+    published: list[Forecast]
+    """of each stream, whether it is judged or not"""
 
 
 class BacktestDay:
@@ -150,16 +152,21 @@ class BacktestDay:
             {name: answers[name] for name in self.names},
             futures,
             None if self.predictor.moves_atoms else moved,
+            published,
         )
 
     def day(self, day: date) -> dict[str, pa.Table]:
         """The tables of a target day, one day ahead."""
         origin = day - timedelta(days=1)
-        forecasts, futures, moved = self.ask(origin)
+        forecasts, futures, moved, published = self.ask(origin)
         history = self.predictor.history(self.options.level)
         outcome = outcomes(history, origin)
         shares = shares_of(history.weights[:, (day - history.days[0]).days])
-        scores = self._futures.day(origin, futures, moved) if self.options.level == "root" else []
+        scores = (
+            self._futures.day(origin, futures, moved, published)
+            if self.options.level == "root"
+            else []
+        )
         return {
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),

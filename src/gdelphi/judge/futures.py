@@ -8,7 +8,8 @@ Ensembles of a stream's next day, each of K members, are scored against its own 
                   them agree with what is published
     recency       past days drawn by the recency kernel, where attention begins untrained
     climatology   past days of the last year, all alike
-    text          what the text forecaster writes, where the predictor has one
+    text          what the text forecaster writes, where the predictor has one, with weights that
+                  make it agree with what is published
 
 The energy score over sliced W2 is proper; all have its fair form, because their members are draws.
 The mean Sinkhorn distance is for information: a forecaster that says the same day K times may win
@@ -34,12 +35,14 @@ from torch import Tensor
 
 from gdelphi.common.types import (
     FloatArray,
+    Forecast,
     IntArray,
     Measure,
 )
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor
+from gdelphi.forecast.text_weights import WeightedTexts, weigh_texts
 from gdelphi.forecast.wording import (
     brief_text,
     day_text,
@@ -62,8 +65,7 @@ from gdelphi.scores.rouge import (
     matched_rouge,
 )
 from gdelphi.stack.baselines import RecencyBootstrap
-from gdelphi.text.forecaster import StreamTexts
-from gdelphi.text.measures import measure_of
+from gdelphi.text.measures import TextPlacer
 
 TRANSPORTED: Final = "transported"
 REWEIGHTED: Final = "tilted"  # as backtests on disk have it
@@ -141,8 +143,13 @@ class FutureJudge:
         measures_a_day = predictor.pack.facts.variants + 1  # the first is the descriptor itself
         sizes = np.diff(starts)[::measures_a_day].reshape(predictor.pack.shape)
         self._has_atoms = sizes > 0  # [day, stream]
-        self._points = (
-            Points(predictor.space, open_cache(predictor.settings)) if predictor.text else None
+        self._placer = (
+            TextPlacer(
+                Points(predictor.space, open_cache(predictor.settings)),
+                predictor.text.model.descriptors,
+            )
+            if predictor.text
+            else None
         )
 
     def day(
@@ -150,20 +157,21 @@ class FutureJudge:
         origin: date,
         futures: Sequence[StreamFutures],
         moved: Sequence[StreamFutures] | None = None,
+        published: Sequence[Forecast] = (),
     ) -> list[FutureScore]:
-        """Scores of all streams whose next day has atoms, given their futures as published, and
-        the moved ones where these are others."""
+        """Scores of all streams whose next day has atoms, given their futures as published, the
+        moved ones where these are others, and what is published of the roots, which the futures of
+        a text forecaster are weighed by."""
         end = self._predictor.sampler.position(origin)
         target = end + 1
         kernel = self._recency(origin)
-        written = (
-            self._predictor.text.model.at(origin) if self._predictor.text else [None] * len(futures)
-        )
+        text, history = self._predictor.text, self._predictor.history("root")
         scores: list[FutureScore] = []
-        for place, published in enumerate(futures):
+        for place, as_published in enumerate(futures):
             if target < self._pack.facts.days and self._has_atoms[target, place]:
                 other = None if moved is None else moved[place]
-                scores += self._stream(place, end, published, other, kernel, written[place])
+                written = weigh_texts(text, history, place, published[place]) if text else None
+                scores += self._stream(place, end, as_published, other, kernel, written)
         return scores
 
     def _recency(self, origin: date) -> FloatArray:
@@ -180,7 +188,7 @@ class FutureJudge:
         futures: StreamFutures,
         moved: StreamFutures | None,
         kernel: FloatArray,
-        written: StreamTexts | None = None,
+        written: WeightedTexts | None = None,
     ) -> list[FutureScore]:
         """Scores of all ensembles of one stream."""
         stream = self._predictor.streams[place]
@@ -189,7 +197,7 @@ class FutureJudge:
         placed = moved or futures
         past = self._drawn_days(place, end, placed, kernel)
         distinct = np.unique(np.concatenate(list(past.values())))
-        texts_as_days = self._text_measures(written)
+        texts_as_days = self._text_measures(written, place, end)
         published = _existing(futures) if moved is not None else []
         exists = placed.exists
         weights = placed.weights.astype(np.float64)[exists]
@@ -213,10 +221,10 @@ class FutureJudge:
                 first + np.arange(len(published)),
                 normalise(futures.reweighted.weights[futures.exists]),
             )
-        if texts_as_days:
+        if written is not None and written.texts:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
-            ensembles[WRITTEN] = _Ensemble(rows, np.full(number, 1 / number))
+            ensembles[WRITTEN] = _Ensemble(rows, written.weights)
         # 3. Words, then distances of the measures.
         texts = self._rouge_of_futures(place, end, futures) if self._text else {}
         if self._text and written is not None:
@@ -260,20 +268,20 @@ class FutureJudge:
 
     # Words.
 
-    def _text_measures(self, written: StreamTexts | None) -> list[Measure]:
-        """Written texts that name anything, as measures."""
-        if written is None or self._points is None:
+    def _text_measures(self, written: WeightedTexts | None, place: int, end: int) -> list[Measure]:
+        """Written texts as measures."""
+        if written is None or self._placer is None:
             return []
-        return [measure_of(self._points, text) for text in written.texts if text.phrases]
+        return [self._placer.measure(text, place, end) for text in written.texts]
 
     def _rouge_of_written(
-        self, written: StreamTexts, outcome: WeightedText, stream: str
+        self, written: WeightedTexts, outcome: WeightedText, stream: str
     ) -> dict[str, Rouge]:
-        """ROUGE of texts as they were written, and of the one of the likeliest words."""
-        members = [written_text(text, stream) for text in written.texts if text.phrases][:TEXTS]
-        equal = np.full(len(members), 1 / max(len(members), 1))
+        """ROUGE of texts by their weights, and of the one of the likeliest words."""
+        members = [written_text(text, stream) for text in written.texts[:TEXTS]]
+        weights = normalise(written.weights[:TEXTS])
         return {
-            WRITTEN: expected_rouge(members, equal, outcome) if members else UNDEFINED,
+            WRITTEN: expected_rouge(members, weights, outcome) if members else UNDEFINED,
             LIKELIEST: matched_rouge(written_text(written.likeliest, stream), outcome),
         }
 

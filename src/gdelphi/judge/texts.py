@@ -2,7 +2,9 @@
 
 Text forecasters, each an ensemble of texts of one stream's next day:
 
-    text            the text forecaster's futures, and *text brief* its likeliest words
+    text            the text forecaster's futures, with the weights that make them agree with what
+                    is published; *text as written* the same, all alike; *text brief* its likeliest
+                    words
     futures         the measure transformer's, moved on, and *brief* its day in brief
     random days     of the stream's last year
     yesterday       the origin's own text
@@ -21,7 +23,6 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-import torch
 
 from gdelphi.common.types import (
     FloatArray,
@@ -32,6 +33,7 @@ from gdelphi.common.types import (
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.text_weights import WeightedTexts, weigh_texts
 from gdelphi.forecast.wording import (
     brief_text,
     day_text,
@@ -45,10 +47,8 @@ from gdelphi.measures.descriptors import atom_rule, name_atoms
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.space import Points
 from gdelphi.measures.targets import shares_of
-from gdelphi.ot.energy import energy_score
-from gdelphi.ot.geometry import Measures
+from gdelphi.ot.energy import sliced_energy_score
 from gdelphi.ot.quantise import quantise_adaptively
-from gdelphi.ot.sliced import sliced_embedding
 from gdelphi.scores.rouge import (
     Rouge,
     WeightedText,
@@ -57,8 +57,9 @@ from gdelphi.scores.rouge import (
     published_rouge,
     recall_rouge,
 )
-from gdelphi.text.forecaster import StreamTexts
-from gdelphi.text.measures import measure_of
+from gdelphi.text.corpus import read_descriptors
+from gdelphi.text.forecaster import TextForecaster
+from gdelphi.text.measures import TextPlacer
 
 YEAR: Final = 365
 USUAL_POINTS: Final = 400
@@ -75,6 +76,8 @@ class TextEnsemble(NamedTuple):
     texts: list[WeightedText]
     days: list[Measure]
     """the same as measures; none where it is a single text"""
+    weights: FloatArray | None = None
+    """of the days; None: all alike"""
 
 
 class TextScore(NamedTuple):
@@ -96,12 +99,16 @@ class TextJudge:
         predictor: Predictor,
         oracle: Forecaster | None = None,
         *,
+        text: TextForecaster | None = None,
         texts: int = 10,
         seed: int = 0,
     ) -> None:
+        """With a text forecaster, that is judged too; by default the predictor's own."""
         self._predictor, self._oracle, self._most, self._seed = predictor, oracle, texts, seed
         self._pack = predictor.pack
-        self._points = Points(predictor.space, open_cache(predictor.settings))
+        points = Points(predictor.space, open_cache(predictor.settings))
+        self._text = text or predictor.text
+        self._placer = TextPlacer(points, read_descriptors(predictor.pack))
 
     def day(self, day: date) -> list[TextScore]:
         """Scores of all ensembles on a target day, for the streams that have a text on it."""
@@ -110,7 +117,6 @@ class TextJudge:
         roots = self._predictor.known_at("root", origin)
         published = self._predictor.publisher("root").forecast(roots, origin)
         sampled = self._predictor.sampler.at(origin)
-        written = self._predictor.text.model.at(origin) if self._predictor.text else None
         oracle = self._oracle.forecast(roots, origin) if self._oracle else None
         scores: list[TextScore] = []
         for place, forecast in enumerate(published):
@@ -118,8 +124,9 @@ class TextJudge:
                 continue
             futures = stream_futures(self._predictor, sampled, place, roots, forecast)
             ensembles = self._past(place, end) | self._model(place, futures)
-            if written is not None:
-                ensembles |= self._written(place, written[place])
+            if self._text is not None:
+                written = weigh_texts(self._text, roots, place, forecast)
+                ensembles |= self._written(place, end, written)
             if oracle is not None:
                 samples = oracle[place].share_samples
                 ensembles["oracle days"] = self._oracle_days(place, end, samples)
@@ -128,14 +135,19 @@ class TextJudge:
 
     def _score(self, place: int, end: int, name: str, ensemble: TextEnsemble) -> TextScore:
         outcome = day_text(self._pack, end + 1, place)
-        nothing = WeightedText([], np.zeros(0))
+        texts = ensemble.texts or [WeightedText([], np.zeros(0))]
+        weights = ensemble.weights
+        if weights is None or not ensemble.texts:
+            weights = np.ones(max(len(ensemble.days), len(texts)))
         rouge = {
-            form: mean_rouge([score(text, outcome) for text in ensemble.texts or [nothing]])
+            form: mean_rouge([score(text, outcome) for text in texts], weights[: len(texts)])
             for form, score in FORMS.items()
         }
         energy = float("nan")
         if len(ensemble.days) > 1:
-            energy = _energy(self._pack.atoms(end + 1, place), ensemble.days)
+            energy = sliced_energy_score(
+                ensemble.days, self._pack.atoms(end + 1, place), weights=normalise(weights)
+            )
         return TextScore(self._predictor.streams[place], name, rouge, energy)
 
     # Ensembles of texts.
@@ -180,13 +192,15 @@ class TextJudge:
             "brief": TextEnsemble([brief_text(brief, stream)], []),
         }
 
-    def _written(self, place: int, written: StreamTexts) -> dict[str, TextEnsemble]:
+    def _written(self, place: int, end: int, written: WeightedTexts) -> dict[str, TextEnsemble]:
         stream = self._predictor.streams[place]
-        named = [text for text in written.texts if text.phrases]
-        days = [measure_of(self._points, text) for text in named]
-        texts = [written_text(text, stream) for text in named[: self._most]]
-        likeliest = TextEnsemble([written_text(written.likeliest, stream)], [])
-        return {"text": TextEnsemble(texts, days), "text brief": likeliest}
+        days = [self._placer.measure(text, place, end) for text in written.texts]
+        texts = [written_text(text, stream) for text in written.texts[: self._most]]
+        return {
+            "text": TextEnsemble(texts, days, written.weights),
+            "text as written": TextEnsemble(texts, days),
+            "text brief": TextEnsemble([written_text(written.likeliest, stream)], []),
+        }
 
     def _oracle_days(self, place: int, end: int, shares: FloatArray) -> TextEnsemble:
         """Past days whose shares of roots are nearest to those that the oracle samples."""
@@ -216,19 +230,3 @@ class TextJudge:
         chosen = name_atoms(codes, mean, atoms)
         stream = self._predictor.streams[place]
         return weighted_text((phrases[kept[at]] for at in chosen), atoms.weights, stream)
-
-
-def _energy(outcome: Measure, days: Sequence[Measure]) -> float:
-    """The fair energy score of equally weighted days."""
-    listed = [outcome, *days]
-    size = max(len(measure.weights) for measure in listed)
-    points = np.zeros((len(listed), size, outcome.points.shape[1]))
-    weights = np.zeros((len(listed), size))
-    for row, measure in enumerate(listed):
-        points[row, : len(measure.weights)] = measure.points
-        weights[row, : len(measure.weights)] = normalise(measure.weights)
-    vectors = sliced_embedding(Measures(torch.from_numpy(points), torch.from_numpy(weights)))
-    between = torch.cdist(vectors[1:], vectors[1:], compute_mode="donot_use_mm_for_euclid_dist")
-    to_outcome = (vectors[1:] - vectors[0]).norm(dim=1)
-    equal = torch.full((len(days),), 1 / len(days), dtype=torch.float64)
-    return float(energy_score(to_outcome, between, weights=equal, fair=True))

@@ -45,10 +45,11 @@ class BatchMaker:
         *,
         points: int,
         device: torch.device | str = "cpu",
-        stack: VectorArray | None = None,
+        direct: VectorArray | None = None,
     ) -> None:
-        """`stack` has the logits of the stack after each day, [stream, day, target, code]."""
-        self.arrays, self.pack, self.stack = arrays, arrays.pack, stack
+        """`direct` has the logits of stack and cell network after each day, [stream, day, target,
+        code]; NaN where they say nothing."""
+        self.arrays, self.pack, self.direct = arrays, arrays.pack, direct
         self.days, self.memory_days = config.context_days, config.memory_days
         self.most = points
         self.device = torch.device(device)
@@ -64,11 +65,11 @@ class BatchMaker:
         random: np.random.Generator | None = None,
         *,
         clouds: bool = True,
-        stack: FloatArray | None = None,
+        direct: FloatArray | None = None,
     ) -> Batch:
         """The sequences of these streams that end on these days; without `random` the heaviest
-        points of clouds that have too many, and on request no points at all. With `stack`, [B,
-        target, code], these are the logits of the stack after the last day."""
+        points of clouds that have too many, and on request no points at all. With `direct`, [B,
+        target, code], these are the logits of stack and cell network after the last day."""
         length = self.memory_days + self.days - 1
         window = ends[:, None] - np.arange(length - 1, -1, -1)
         if clouds:
@@ -94,7 +95,7 @@ class BatchMaker:
             thresholds=self._tensor(origins.of(arrays.thresholds)),
             pooled=self._tensor(arrays.pooled[:, origins.days].transpose(1, 2, 0, 3)),
             usual=self._tensor(arrays.usual[streams[:, None], origins.days]),
-            stack=self._tensor(self._stack(origins, stack)),
+            direct=self._tensor(self._direct(origins, direct)),
         )
         # What the day after each origin brought; nothing is known of days before the first.
         outcomes = arrays.outcomes[:, origins.streams, origins.days].transpose(1, 2, 0, 3)
@@ -104,12 +105,13 @@ class BatchMaker:
         rows = np.where(np.isnan(outcomes[:, :, 0]), np.nan, rows)
         return Batch(past, self._tensor(outcomes), self._tensor(rows), streams, ends)
 
-    def _stack(self, origins: "_Window", last: FloatArray | None) -> FloatArray:
-        """Logits of the stack after each day, [B, T, target, code]; NaN where there are none."""
+    def _direct(self, origins: "_Window", last: FloatArray | None) -> FloatArray:
+        """Logits of stack and cell network after each day, [B, T, target, code]; NaN where there
+        are none."""
         shape = (*origins.days.shape, len(TARGETS), self.arrays.shares.shape[2])
         logits = np.full(shape, np.nan)
-        if self.stack is not None:
-            logits = self.stack[origins.streams, origins.days]
+        if self.direct is not None:
+            logits = self.direct[origins.streams, origins.days]
             logits = np.where(origins.inside[:, :, None, None], logits, np.nan)
         if last is not None:
             logits[:, -1] = last

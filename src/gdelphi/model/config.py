@@ -1,6 +1,5 @@
 """The sizes of a measure transformer, and the small numbers that its parts share."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -37,7 +36,6 @@ class MeasureConfig(PretrainedConfig):
         event_dimension: int = 32,
         finest: int = 290,
         dropout: float = 0.2,
-        shrinkage: Sequence[float] = (1.0, 1.0, 1.0),
         **others: Any,
     ) -> None:
         self.dimension = dimension
@@ -58,8 +56,6 @@ class MeasureConfig(PretrainedConfig):
         self.event_dimension = event_dimension
         self.finest = finest
         self.dropout = dropout
-        self.shrinkage = tuple(shrinkage)
-        """how far the direct reading goes from the stack, by target: 0 not at all, 1 as learned"""
         super().__init__(**others)
 
 

@@ -22,10 +22,11 @@ from gdelphi.measures.profiles import standard_events
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import Space, load_space
 from gdelphi.model.batches import BatchMaker
+from gdelphi.model.cell_fit import CellSettings, cell_network_of
 from gdelphi.model.config import MeasureConfig
 from gdelphi.model.network import MeasureModel
 from gdelphi.stack.files import PackStack, stack_of_pack
-from gdelphi.stack.fitted import STACK, StackFit
+from gdelphi.stack.fitted import CountForecasters
 
 SIZES: Final = {
     "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout"
@@ -48,8 +49,9 @@ class TrainingData:
     """points of the finest codes, [finest, event dimension]"""
     stack: PackStack
     """what forecasts without the network, which the network starts from"""
-    stack_logits: VectorArray | None
-    """of the stack after each day, [stream, day, target, code]; NaN where it says nothing"""
+    direct: VectorArray | None
+    """logits that the stack and the cell network give after each day of validation A and B,
+    [stream, day, target, code], and NaN after all others; None: there is no stack"""
 
     @property
     def config(self) -> MeasureConfig:
@@ -93,26 +95,31 @@ class TrainingData:
         points = self.settings.train.points
         return BatchMaker(
             self.arrays, self.space, self.config, points=points, device=device,
-            stack=self.stack_logits,
+            direct=self.direct,
         )  # fmt: skip
 
 
 def load_training_data(
-    settings: Settings, on_day: OnPacked | None = None, on_step: OnStep = silent
+    settings: Settings,
+    on_day: OnPacked | None = None,
+    on_step: OnStep = silent,
+    *,
+    device: torch.device | str = "cpu",
+    with_stack: bool = True,
 ) -> TrainingData:
-    """Load what a training reads; a pack is made if there is none of these days, and a stack
-    fitted if there is none of this pack."""
+    """Load what a training reads; a pack is made if there is none of these days, a stack fitted if
+    there is none of this pack, and a cell network trained on a device if there is none of this
+    stack. The last two take minutes: for an estimate they can be left out."""
     space = load_space(measures_folder(settings) / "space")
     packed = pack_days(settings, space, on_day=on_day)
     pack = Pack(packed.folder)
     sequences = Sequences(pack, settings)
     ends = target_days(sequences, "train") - 1
-    stack = stack_of_pack(settings, sequences, on_step)
-    if stack.folder is None:
+    stack = PackStack(None)
+    if with_stack:
+        stack = stack_of_pack(settings, sequences, on_step)
+    if with_stack and stack.folder is None:
         on_step(f"no stack of counts: {stack.reason}; the simple stack is the bar")
-    logits = stack_logits(stack.load(), pack)
-    if logits is not None:  # days on which there is a start to learn from
-        ends = ends[~np.isnan(logits[:, ends]).all(axis=(0, 2, 3))]
     return TrainingData(
         settings,
         space,
@@ -122,20 +129,24 @@ def load_training_data(
         validation_a=target_days(sequences, "validation_a"),
         finest=finest_codes(settings, space),
         stack=stack,
-        stack_logits=logits,
+        direct=_direct(settings, stack, pack, torch.device(device), on_step),
     )
 
 
-def stack_logits(fit: StackFit | None, pack: Pack) -> VectorArray | None:
-    """The stack's answers on the days that it was fitted on, out of fold, by the day before each:
-    [stream, day, target, code]."""
-    if fit is None:
+def _direct(
+    settings: Settings, stack: PackStack, pack: Pack, device: torch.device, on_step: OnStep
+) -> VectorArray | None:
+    """What stack and cell network say of the days of validation A and B, by the day before each."""
+    fitted = stack.load()
+    if fitted is None or stack.folder is None:
         return None
+    chosen = CellSettings(epochs=settings.train.cell_epochs, seed=settings.train.seed)
+    counts = CountForecasters(fitted, pack.count_panel)
+    cells = cell_network_of(counts, stack.folder, chosen, device=device, on_step=on_step)
     days, streams = pack.shape
-    answers = fit.out_of_fold.logits[STACK]  # [target, day, stream, code]
-    logits = np.full((streams, days, *answers.shape[::3]), np.nan, np.float32)
-    origins = fit.out_of_fold.days - 1 - pack.first_day.toordinal()
-    logits[:, origins] = answers.transpose(2, 1, 0, 3)
+    logits = np.full((streams, days, *cells.logits.shape[::3]), np.nan, np.float32)
+    origins = cells.days - 1 - pack.first_day.toordinal()
+    logits[:, origins] = cells.logits.transpose(2, 1, 0, 3)
     return logits
 
 

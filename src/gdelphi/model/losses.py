@@ -14,7 +14,6 @@ so noisy that the other readings lose by it (docs/LOG.md has the figures).
 A cell that is undefined (no threshold for a surge, no day after the origin) counts for nothing.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -84,13 +83,10 @@ def training_loss(
     chosen = weights or LossWeights()
     output: ModelOutput = model(batch.past)
     outcomes = batch.outcomes[:, chosen.burn_in :]
-    stack = batch.past.stack[:, chosen.burn_in :]
-    # A residual on the stack learns where there is one.
-    started = outcomes if stack.isnan().all() else outcomes.where(~stack.isnan(), math.nan)
     rows = batch.rows[:, chosen.burn_in :]
     parts = {
         "profiles": log_loss(output.profiles[:, chosen.burn_in :], outcomes),
-        "direct": log_loss(output.direct[:, chosen.burn_in :], started),
+        "direct": log_loss(output.direct[:, chosen.burn_in :], outcomes),
         "rows": rows_loss(output.log_rate[:, chosen.burn_in :], output.dispersion, rows),
     }
     if table is not None and (chosen.atoms or chosen.energy):

@@ -7,7 +7,8 @@ Read top to bottom:
     DayAttention     a probability over past days: which of them tomorrow will resemble
     rates            those days' profiles, weighted: the reading called *profiles*
     CodeIntensity    how many rows of each code to expect: counts teach more than yes or no
-    DirectHead       a residual on the stack, cell by cell: the reading called *direct*
+    DirectHead       a residual on the profiles, cell by cell: the reading called *direct*, unless
+                     stack and cell network give that one (cell_network.py)
     AtomTransport    moves the atoms of a drawn day on the sphere (transport.py)
     AtomReading      what those atoms say of the standard events: the reading called *atoms*
     MeasureModel     all of it
@@ -17,7 +18,7 @@ So permuting points changes nothing, splitting a point's weight changes nothing,
 weight zero do not exist. An ordinary transformer would count points instead of weighing them.
 
 Every output layer starts at zero. Untrained, the probability over past days is the recency
-bootstrap, the direct reading is the stack, and transport leaves all atoms in their place: training
+bootstrap, the direct reading is that too, and transport leaves all atoms in their place: training
 is judged by what it adds to a baseline, not by how far it gets from noise.
 
 Chosen: attention that samples. A softmax over past days is kept as what it is, a probability, and a
@@ -68,8 +69,9 @@ class Context(NamedTuple):
     """rates over all streams, [B, T, target, codes]"""
     usual: Tensor
     """rows by code that are usual after each day, [B, T, codes], above 0"""
-    stack: Tensor
-    """logits of the stack after each day, [B, T, target, codes]; NaN where it says nothing"""
+    direct: Tensor
+    """logits that stack and cell network give after each day, [B, T, target, codes]; NaN where they
+    say nothing"""
 
     @property
     def days(self) -> int:
@@ -77,7 +79,7 @@ class Context(NamedTuple):
 
     def last(self) -> "Context":
         """The same with the last day of the sequences alone; the memory stays."""
-        names = ("points", "weights", "thresholds", "pooled", "usual", "stack")
+        names = ("points", "weights", "thresholds", "pooled", "usual", "direct")
         return self._replace(**{name: getattr(self, name)[:, -1:] for name in names})
 
 
@@ -347,8 +349,7 @@ def none_at_all(log_rate: Tensor, dispersion: Tensor) -> Tensor:
 
 
 class DirectHead(nn.Module):
-    """A residual on the stack for each cell (target, code), or on the profile reading where there
-    is no stack, the sum of two:
+    """A residual on the profile reading for each cell (target, code), the sum of two:
 
     - one small network for all codes and streams, which sees the state, the code, the expected
       rows and the cell's own rates under a few fixed kernels: what it learns in one stream serves
@@ -360,7 +361,7 @@ class DirectHead(nn.Module):
         super().__init__()
         self.memory_days = config.memory_days
         self.code = nn.Parameter(0.1 * torch.randn(config.codes, CODE_WIDTH))
-        shown = TARGET_COUNT * (len(CELL_HALF_LIVES) + 3) + WEEK + 4
+        shown = TARGET_COUNT * (len(CELL_HALF_LIVES) + 2) + WEEK + 4
         self.state = nn.Linear(config.width, config.cell_width)
         self.cell = nn.Linear(shown + CODE_WIDTH, config.cell_width)
         self.hidden = nn.Sequential(
@@ -369,7 +370,6 @@ class DirectHead(nn.Module):
             nn.Linear(config.cell_width, config.cell_width),
             nn.GELU(),
         )
-        self.shrinkage = config.shrinkage
         self.out = nn.Linear(config.cell_width, TARGET_COUNT)
         self.own = nn.Linear(config.width, TARGET_COUNT * config.codes)
         self.drop = nn.Dropout(config.dropout)
@@ -380,19 +380,17 @@ class DirectHead(nn.Module):
     def forward(self, states: Tensor, past: Context, profiles: Tensor, expected: Tensor) -> Tensor:
         """Logits [B, T, target, codes]; `expected` [B, T, codes, 4] describes the expected rows."""
         profiles = profiles.detach()
-        start = torch.where(past.stack.isnan(), profiles, past.stack)
-        cells = self._shown(past, profiles, start)
+        cells = self._shown(past, profiles)
         shown = torch.cat([cells, expected.detach()], dim=3).to(states.dtype)
         code = self.code.expand(*shown.shape[:3], -1)
         cells = self.cell(torch.cat([shown, code], dim=3)) + self.state(states)[:, :, None]
         pooled = self.out(self.hidden(cells)).transpose(2, 3)
         own = self.own(self.drop(states)).unflatten(2, (TARGET_COUNT, -1))
-        shrinkage = torch.tensor(self.shrinkage, device=states.device)[:, None]
-        moved: Tensor = start + shrinkage * (pooled + own).float()
+        moved: Tensor = profiles + (pooled + own).float()
         return moved
 
     @torch.no_grad()
-    def _shown(self, past: Context, profiles: Tensor, start: Tensor) -> Tensor:
+    def _shown(self, past: Context, profiles: Tensor) -> Tensor:
         """What a cell is shown, [B, T, codes, shown]."""
         kernels = [recency(past, (life,), self.memory_days).exp() for life in CELL_HALF_LIVES]
         # The rate on the target's weekday alone, over a year.
@@ -401,7 +399,7 @@ class DirectHead(nn.Module):
         weekly = recency(past, CELL_HALF_LIVES[-1:], self.memory_days)
         weekly = weekly.masked_fill(~same, -math.inf).softmax(dim=2).nan_to_num(0.0)
         fixed = logits_of(rates(torch.stack([*kernels, weekly], dim=2), past)).flatten(2, 3)
-        logits = torch.cat([profiles, start, fixed], dim=2).nan_to_num(0.0).transpose(2, 3)
+        logits = torch.cat([profiles, fixed], dim=2).nan_to_num(0.0).transpose(2, 3)
         lags = last_days(past.counts, past.days, WEEK).unfold(1, WEEK, 1)
         return torch.cat([logits / 4, lags], dim=3)
 
@@ -463,6 +461,7 @@ class MeasureModel(PreTrainedModel):
         )
         log_rate, dispersion = self.intensity(states, past)
         direct = self.direct(states, past, profiles, _expected(log_rate, dispersion, past))
+        direct = torch.where(past.direct.isnan(), direct, past.direct)
         return ModelOutput(probabilities, profiles, direct, log_rate, dispersion, states, tokens)
 
 

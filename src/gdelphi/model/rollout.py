@@ -3,7 +3,8 @@
 Each of K futures is a path of its own. The day that it drew is taken for known, with its atoms
 moved on, its profile and its features; the model says what follows, and the next day is drawn from
 that. The context up to the origin is encoded once for all paths. What speaks of the origin and not
-of the day before (thresholds of surges, pooled rates, usual rows, the stack) stays as it was there.
+of the day before (thresholds of surges, pooled rates, usual rows, what stack and cell network say)
+stays as it was there.
 
 A path may draw one of its own days: that is the past day which this one was, so every future still
 comes from a day that was observed.
@@ -66,7 +67,7 @@ class Rollout:
         last = batch.past.last()
         at_origin = {
             name: getattr(last, name).expand(-1, batch.past.days, *getattr(last, name).shape[2:])
-            for name in ("thresholds", "pooled", "usual", "stack")
+            for name in ("thresholds", "pooled", "usual", "direct")
         }
         whole = batch.past._replace(**at_origin)
         self.past = Context(*(values.expand(self.number, *values.shape[1:]) for values in whole))

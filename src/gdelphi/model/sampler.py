@@ -92,18 +92,18 @@ class Sampler:
         seed: int = 0,
         furthest: int = 1,
         kept: int = KEPT,
-        stack: Callable[[date], FloatArray] | None = None,
+        direct: Callable[[date], FloatArray] | None = None,
     ) -> None:
         """A roll-out goes to the horizon asked for, or to `furthest` if that is more: whoever asks
-        for several horizons has them at once. `stack` gives the stack's logits at an origin,
-        [target, stream, code], that the direct reading starts from."""
+        for several horizons has them at once. `direct` gives the logits of stack and cell
+        network at an origin, [target, stream, code]: they are the direct reading then."""
         if arrays.pack.facts.space != trained.space.fingerprint:
             raise ForecastError(
                 f"the model speaks of the space {trained.space.fingerprint}, the days lie in "
                 f"{arrays.pack.facts.space}: take the model of these measures, or train one"
             )
         self.model, self.arrays = trained.model, arrays
-        self.number, self.seed, self.furthest, self.stack = number, seed, furthest, stack
+        self.number, self.seed, self.furthest, self.direct = number, seed, furthest, direct
         device = self.model.device
         self._maker = BatchMaker(
             arrays, trained.space, self.model.config, points=POINTS, device=device
@@ -214,11 +214,11 @@ class Sampler:
         )
 
     def _batch(self, streams: IntArray, end: int) -> Batch:
-        stack = None
-        if self.stack is not None:
+        direct = None
+        if self.direct is not None:
             origin = self.arrays.pack.first_day + timedelta(days=end)
-            stack = self.stack(origin)[:, streams].swapaxes(0, 1)
-        return self._maker.make(streams, np.full(len(streams), end), clouds=False, stack=stack)
+            direct = self.direct(origin)[:, streams].swapaxes(0, 1)
+        return self._maker.make(streams, np.full(len(streams), end), clouds=False, direct=direct)
 
     def _clouds(self, streams: IntArray, end: int) -> Tensor:
         """The encoded clouds of streams on the days of the context, [stream, T, q, width]."""

@@ -57,7 +57,7 @@ class MeasureTask:
         self.futures = futures or FutureSettings(number=self.settings.futures)
         self.weights = LossWeights(
             profiles=self.settings.profiles_weight,
-            direct=self.settings.direct_weight,
+            direct=self.settings.direct_weight if data.direct is None else 0.0,
             rows=self.settings.rows_weight,
             atoms=self.settings.atoms_weight,
             energy=self.settings.energy_weight,
@@ -92,12 +92,10 @@ class MeasureTask:
         drawing = Drawing(EVALUATED_FUTURES, self.settings.slots, self.futures.spare_atoms)
         sampling = FutureSampling(self.table, drawing, every=EVALUATED_EVERY)
         days = self.data.validation_a
-        return evaluate(
-            model, self.batches, self.data.arrays, days, sampling=sampling, shrink=True
-        ).figures()
+        return evaluate(model, self.batches, self.data.arrays, days, sampling=sampling).figures()
 
     def settle(self, model: MeasureModel, record: TrainingRecord) -> None:
-        model.config.shrinkage = tuple(record.best["shrinkage"])
+        """Nothing is chosen there."""
 
     def save_beside(self, folder: Path) -> None:
         self.data.space.save(folder / "space")
@@ -127,7 +125,9 @@ def train(
     with training_device(settings.train) as accelerator:
         watcher = progress if progress and accelerator.is_main_process else SILENT
         with main_process_first(accelerator):
-            data = load_training_data(settings, watcher.packed, watcher.stage)
+            data = load_training_data(
+                settings, watcher.packed, watcher.stage, device=accelerator.device
+            )
         task = MeasureTask(data, accelerator.device, futures)
         trained = run_training(
             task, out, accelerator, resume=resume, progress=watcher, tensorboard=tensorboard
@@ -171,7 +171,7 @@ def estimate_training(
     """Make a few steps and forget them; writes nothing but a pack, if there is none."""
     with training_device(settings.train) as accelerator:
         watcher = progress or SILENT
-        data = load_training_data(settings, watcher.packed, watcher.stage)
+        data = load_training_data(settings, watcher.packed, watcher.stage, with_stack=False)
         task = MeasureTask(data, accelerator.device)
         on_gpu = accelerator.device.type == "cuda"
         making, stepping = [], []

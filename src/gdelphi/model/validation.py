@@ -18,7 +18,6 @@ from gdelphi.common.types import (
     TARGETS,
     FloatArray,
     IntArray,
-    VectorArray,
 )
 from gdelphi.measures.pack_arrays import PackArrays
 from gdelphi.model.batches import Batch, BatchMaker
@@ -33,8 +32,6 @@ from gdelphi.model.network import MeasureModel, ModelOutput
 READINGS: Final = ("profiles", "direct", "atoms")
 AT_ONCE: Final = 16  # sequences in one pass
 LEAST: Final = 1e-12  # probability that a log is taken of
-SHRINKAGES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""that are tried: 0 is the stack, 1 the direct reading as learned"""
 
 
 class FutureSampling(NamedTuple):
@@ -63,14 +60,11 @@ class Evaluation:
     """[reading, target]; NaN where there is no cell"""
     brier: FloatArray
     """[reading, target]"""
-    shrinkage: tuple[float, ...]
-    """how far the direct reading goes from what it starts from, by target"""
 
     @property
     def score(self) -> float:
         """Log loss over the cells of all targets, the mean of the direct reading and the profiles:
-        futures and finer levels rest on the latter, and the former may be as good as it gets where
-        it starts, at the stack."""
+        futures and finer levels rest on the latter, and the former may be given."""
         rows = [READINGS.index(reading) for reading in ("direct", "profiles")]
         losses, cells = self.log_loss[rows], self.cells[rows]
         return float(np.nansum(losses * cells) / max(cells.sum(), 1))
@@ -81,7 +75,6 @@ class Evaluation:
             "score": self.score,
             "log_loss": _named(self.log_loss),
             "brier": _named(self.brier),
-            "shrinkage": list(self.shrinkage),
         }
 
 
@@ -103,11 +96,9 @@ def evaluate(
     *,
     stride: int = 10,
     sampling: FutureSampling | None = None,
-    shrink: bool = False,
 ) -> Evaluation:
     """Probabilities and scores of these target days, each from the days before it; of the reading
-    *atoms* only where it is said how futures are sampled. With `shrink` it is chosen how far the
-    direct reading goes from the stack, and the reading is that."""
+    *atoms* only where it is said how futures are sampled."""
     origins = np.asarray(targets) - 1
     streams, codes = arrays.shares.shape[0], arrays.shares.shape[2]
     shape = (len(READINGS), len(origins), streams, len(TARGETS), codes)
@@ -132,40 +123,7 @@ def evaluate(
             for (_, row, stream, _), values in zip(kept, atoms, strict=True):
                 probabilities[2, row, stream] = values
     outcomes = arrays.outcomes[:, :, origins].transpose(2, 1, 0, 3)
-    shrinkage = (1.0,) * len(TARGETS)
-    if shrink and maker.stack is not None:
-        stack = maker.stack[:, origins].swapaxes(0, 1)  # [target-day, stream, target, code]
-        shrinkage, probabilities[1] = shrunk(probabilities[1], stack, outcomes)
-    return _scored(np.asarray(targets), probabilities, outcomes, shrinkage)
-
-
-def shrunk(
-    direct: FloatArray, stack: VectorArray, outcomes: FloatArray
-) -> tuple[tuple[float, ...], FloatArray]:
-    """How far the direct reading should go from the stack, for each target, by log loss; and the
-    probabilities then. Arrays are [..., target, code]: probabilities, logits, outcomes."""
-    chosen, best = [], direct.copy()
-    for number in range(len(TARGETS)):
-        start = stack[..., number, :].astype(np.float64)
-        moved = direct[..., number, :]
-        odds = np.log(np.maximum(moved, LEAST)) - np.log(np.maximum(1 - moved, LEAST))
-        lowest = np.inf
-        chosen.append(1.0)
-        for share in SHRINKAGES:
-            probability = 0.5 * (1 + np.tanh(0.5 * (start + share * (odds - start))))
-            loss = _log_loss(probability, outcomes[..., number, :])
-            if loss < lowest:
-                known = ~np.isnan(probability)
-                best[..., number, :] = np.where(known, probability, moved)
-                chosen[-1], lowest = share, loss
-    return tuple(chosen), best
-
-
-def _log_loss(probability: FloatArray, outcome: FloatArray) -> float:
-    """Mean over the cells where both are defined; infinite if there is none."""
-    known = ~(np.isnan(probability) | np.isnan(outcome))
-    hit = np.where(outcome == 1, probability, 1 - probability)[known]
-    return float(-np.log(np.maximum(hit, LEAST)).mean()) if known.any() else np.inf
+    return _scored(np.asarray(targets), probabilities, outcomes)
 
 
 def _ends(origins: IntArray, stride: int, days: int) -> IntArray:
@@ -212,12 +170,7 @@ def _atoms_reading(
     return probabilities
 
 
-def _scored(
-    targets: IntArray,
-    probabilities: FloatArray,
-    outcomes: FloatArray,
-    shrinkage: tuple[float, ...],
-) -> Evaluation:
+def _scored(targets: IntArray, probabilities: FloatArray, outcomes: FloatArray) -> Evaluation:
     known = ~np.isnan(outcomes) & ~np.isnan(probabilities)
     cells = known.sum(axis=(1, 2, 4))
     with np.errstate(invalid="ignore"):
@@ -227,4 +180,4 @@ def _scored(
     sums = [values.sum(axis=(1, 2, 4)) for values in (losses, errors)]
     means = [np.where(cells > 0, total / np.maximum(cells, 1), np.nan) for total in sums]
     log_losses, briers = means
-    return Evaluation(targets, probabilities, outcomes, cells, log_losses, briers, shrinkage)
+    return Evaluation(targets, probabilities, outcomes, cells, log_losses, briers)

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gdelphi.common.percent import percent
 from gdelphi.report.content import (
     Change,
     CountryReport,
     Probability,
 )
 from gdelphi.report.past import RECENT, PastNews
-from gdelphi.report.plain import percent
 
 MOST: Final = 10
 LEAST: Final = 0.005  # a smaller change is none

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
+from gdelphi.common.percent import percent
 from gdelphi.report.content import MEASURES_NEWS, Change
-from gdelphi.report.plain import clean, percent
+from gdelphi.report.plain import clean
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
 FEED: Final = "feed.xml"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from gdelphi.common import percent as rounding
 from gdelphi.report.content import (
     Change,
     CountryReport,
@@ -18,7 +19,7 @@ from gdelphi.report.content import (
     Report,
     WeightedPhrase,
 )
-from gdelphi.report.plain import counted, percent
+from gdelphi.report.plain import counted
 
 _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>|~&]|^[-+#])")
 _NUMBER: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
@@ -104,7 +105,7 @@ def _change(place: int, change: Change) -> Iterator[str]:
     before = "yesterday" if change.against == "yesterday" else "usually"
     yield (
         f"{place}. **{escape(change.name)}: {escape(change.label)}** as {_TARGETS[change.target]}: "
-        f"{percent(change.published)}, {before} {percent(change.before)}"
+        f"{_percent(change.published)}, {before} {_percent(change.before)}"
     )
     for reason in change.reasons:
         yield f"   - {escape(reason)}"
@@ -136,7 +137,7 @@ def _phrases(title: str, phrases: Sequence[WeightedPhrase]) -> Iterator[str]:
         yield ""
         for phrase in phrases:
             drawn = f" (drawn from: {escape(phrase.drawn)})" if phrase.drawn else ""
-            yield f"- {percent(phrase.weight)} {escape(phrase.words)}{drawn}"
+            yield f"- {_percent(phrase.weight)} {escape(phrase.words)}{drawn}"
         yield ""
 
 
@@ -151,15 +152,20 @@ def _headlines(probabilities: Iterable[Probability]) -> Iterator[str]:
     for p in likely[:HEADLINES]:
         others = (by_cell.get((p.code, target)) for target in ("surge", "occurs"))
         cells = [
-            percent(p.published), *map(_or_none, (p.stack, p.usual, p.yesterday)),
+            _percent(p.published), *map(_or_none, (p.stack, p.usual, p.yesterday)),
             *(_or_none(other.published if other else None) for other in others),
         ]  # fmt: skip
         yield f"| {escape(p.label)} ({escape(p.code)}) | {' | '.join(cells)} |"
     yield ""
 
 
+def _percent(value: float) -> str:
+    """As everywhere, without opening a tag."""
+    return escape(rounding.percent(value))
+
+
 def _or_none(value: float | None) -> str:
-    return "" if value is None else percent(value)
+    return "" if value is None else _percent(value)
 
 
 def _events(events: Sequence[Event]) -> Iterator[str]:
@@ -169,7 +175,7 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
     yield "**Likely, and who**"
     yield ""
     for event in roots[:EVENTS]:
-        yield f"- {escape(event.label)}, a headline with {percent(event.headline)}{_who(event)}"
+        yield f"- {escape(event.label)}, a headline with {_percent(event.headline)}{_who(event)}"
         for row in event.evidence[:REPORTS]:
             yield (
                 f"  - {row.day}: {escape(row.words)} "
@@ -180,7 +186,7 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
 
 def _who(event: Event) -> str:
     parts = [
-        f"{title} {escape(candidates[0].words)} {percent(candidates[0].probability)}"
+        f"{title} {escape(candidates[0].words)} {_percent(candidates[0].probability)}"
         for title, candidates in (
             ("who:", event.who),
             ("to whom:", event.whom),
@@ -222,10 +228,10 @@ def _record(record: Record) -> Iterator[str]:
             yield ""
         for verdict in verdicts:
             outcome = "came" if verdict.came else "did not come"
-            stack = "" if verdict.stack is None else f", the stack {percent(verdict.stack)}"
+            stack = "" if verdict.stack is None else f", the stack {_percent(verdict.stack)}"
             yield (
                 f"- {verdict.day} {escape(verdict.name)}: {escape(verdict.label)} as "
-                f"{_TARGETS[verdict.target]}: said {percent(verdict.published)}{stack}; "
+                f"{_TARGETS[verdict.target]}: said {_percent(verdict.published)}{stack}; "
                 f"it {outcome}"
             )
         yield ""

@@ -19,6 +19,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from gdelphi.common.percent import percent
 from gdelphi.report import views
 from gdelphi.report.content import (
     Change,
@@ -93,7 +94,7 @@ def _environment() -> jinja2.Environment:
         "long_day": long_day,
         "short_day": short_day,
         "moment": moment,
-        "percent": views.percent,
+        "percent": percent,
         "points": views.points,
         "direction": views.direction,
         "signed_percent": views.signed_percent,

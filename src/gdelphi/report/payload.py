@@ -9,6 +9,7 @@ smaller shares, are left to the tables beside the page.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from gdelphi.common import percent
 from gdelphi.common.types import TARGETS
 from gdelphi.report.content import (
     CountryReport,
@@ -41,7 +42,7 @@ def kind(code: str) -> int:
 
 
 def thousandths(value: float | None) -> int | None:
-    return None if value is None else round(value * 1000)
+    return None if value is None else percent.thousandths(value)
 
 
 class CodeNumbers:

@@ -62,13 +62,6 @@ def label_of(code: str) -> str:
     return event.label if event else f"unlisted code {clean(code)}"
 
 
-def percent(value: float) -> str:
-    """A probability as a reader says it: never 0% or 100% of what is neither."""
-    if 0 < value < 0.01:
-        return "under 1%"
-    return "over 99%" if 0.99 < value < 1 else f"{value:.0%}"
-
-
 def counted(amount: int, thing: str) -> str:
     """1 day, 2 days."""
     return f"{amount:,} {thing}{'' if amount == 1 else 's'}"

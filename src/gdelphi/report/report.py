@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 from gdelphi import __version__
 from gdelphi.common.errors import ForecastError, ReportError
 from gdelphi.common.files import alone
+from gdelphi.common.percent import percent
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import (
@@ -56,7 +57,7 @@ from gdelphi.report.past import (
     gaps,
     read_past,
 )
-from gdelphi.report.plain import clean, percent
+from gdelphi.report.plain import clean
 from gdelphi.report.record import record_of
 from gdelphi.report.tables import csv_files
 from gdelphi.store.status import Status, read_status

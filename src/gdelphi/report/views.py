@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from gdelphi.common.percent import percent
+from gdelphi.common.percent import points as whole_points
 from gdelphi.report.content import (
     Bin,
     Change,
@@ -30,26 +32,17 @@ DIVERGING: Final = (-0.20, -0.10, -0.03, 0.03, 0.10, 0.20)
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def percent(value: float | None) -> str:
-    """A probability as a reader wants it: whole per cent, and never a certainty."""
-    if value is None:
-        return "–"
-    if value < 0.005:
-        return "<1%"
-    return ">99%" if value > 0.995 else f"{round(value * 100)}%"
-
-
 def points(value: float | None) -> str:
     """A difference of probabilities in percentage points, with a sign."""
     if value is None:
         return "–"
-    whole = round(value * 100)
+    whole = whole_points(value)
     return "0" if whole == 0 else f"{'+' if whole > 0 else '−'}{abs(whole)}"
 
 
 def direction(value: float | None) -> str:
     """The CSS class of a difference: more, less, or none that shows."""
-    whole = round((value or 0) * 100)
+    whole = whole_points(value or 0.0)
     return "" if whole == 0 else "up" if whole > 0 else "down"
 
 

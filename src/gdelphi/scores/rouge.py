@@ -264,9 +264,12 @@ def _longest(words: Sequence[str], wanted: Sequence[str]) -> int:
     return row[-1]
 
 
-def mean_rouge(scores: Sequence[Rouge]) -> Rouge:
-    """The mean of those that are defined."""
-    known = [score for score in scores if not isnan(score.one)]
-    if not known:
+def mean_rouge(scores: Sequence[Rouge], weights: FloatArray | None = None) -> Rouge:
+    """The mean of those that are defined, by weights or all alike."""
+    masses = np.ones(len(scores)) if weights is None else weights
+    known = np.array([not isnan(score.one) for score in scores], dtype=np.bool_)
+    total = float(masses[known].sum())
+    if total <= 0:
         return UNDEFINED
-    return Rouge(*(sum(values) / len(known) for values in zip(*known, strict=True)))
+    mean = (masses[known, None] * np.array(scores)[known]).sum(axis=0) / total
+    return Rouge(*mean.tolist())

@@ -37,7 +37,7 @@ from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 FOLDER: Final = "stack"  # in that of a model
 KEPT: Final = 2  # fits of earlier packs that stay beside a new one
 
@@ -52,8 +52,11 @@ def save_stack(fit: StackFit, folder: Path) -> None:
             arrays[f"{target}.{name}"] = values
         table.trees.save(folder, f"trees-{target}")
     save_file(arrays, folder / "tables.safetensors")
-    answers: dict[str, npt.NDArray[Any]] = {"days": fit.out_of_fold.days.astype(np.int64)}
-    answers |= fit.out_of_fold.logits
+    days, folds, expected, logits = fit.out_of_fold
+    answers: dict[str, npt.NDArray[Any]] = {
+        "days": days.astype(np.int64), "folds": folds.astype(np.int64), "expected rows": expected
+    }  # fmt: skip
+    answers |= logits
     save_file(answers, folder / "out_of_fold.safetensors")
     content = {
         "format": FORMAT,
@@ -89,7 +92,9 @@ def load_stack(folder: Path) -> StackFit:
             tables=tables,
             pool={target: _line(content["pool"][target]) for target in TARGETS},
             seasons=content["seasons"],
-            out_of_fold=OutOfFold(answers.pop("days"), answers),
+            out_of_fold=OutOfFold(
+                answers.pop("days"), answers.pop("folds"), answers.pop("expected rows"), answers
+            ),
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

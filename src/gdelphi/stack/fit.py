@@ -28,6 +28,7 @@ from gdelphi.measures.targets import surge_threshold
 from gdelphi.stack.cells import CATEGORIES, CellTable
 from gdelphi.stack.count_targets import row_weight_pool, target_chances
 from gdelphi.stack.fitted import (
+    BASE,
     INTENSITY,
     LOGISTIC,
     POOLED,
@@ -142,7 +143,7 @@ def _data_of(panel: CountPanel, days: FitDays, on_step: OnStep) -> _Data:
         panel=panel,
         positions=positions,
         folds=folds,
-        rests=[_rest(positions, fold) for fold in folds],
+        rests=[outside(positions, fold) for fold in folds],
         members=np.stack([_member_logits(simple, examples, target, shape) for target in TARGETS]),
         simple=np.stack(
             [
@@ -172,7 +173,7 @@ def _folds(examples: Sequence[StackExample], days: FitDays) -> list[IntArray]:
     return [np.arange(*edge) for edge in pairwise(edges)]
 
 
-def _rest(positions: IntArray, fold: IntArray) -> IntArray:
+def outside(positions: IntArray, fold: IntArray) -> IntArray:
     """Places of the days that lie outside a fold and not close to it."""
     first, last = positions[fold[0]], positions[fold[-1]]
     return np.flatnonzero((positions < first - EMBARGO) | (positions > last + EMBARGO))
@@ -233,7 +234,9 @@ def _fit_tables(
     pool = {target: _pool(given[n], data.outcomes[n]) for n, target in enumerate(TARGETS)}
     logits[STACK] = pooled_logits(pool, given)
     first = panel.roots.days[0].toordinal()
-    kept = {name: logits[name].astype(np.float32) for name in (INTENSITY, TREES, LOGISTIC, STACK)}
+    logits[BASE] = base
+    kept = {name: values.astype(np.float32) for name, values in logits.items()}
+    of_day = np.repeat(np.arange(len(data.folds)), [len(fold) for fold in data.folds])
     return StackFit(
         simple=replace(data.last_simple, name=SIMPLE),
         intensity=whole,
@@ -241,7 +244,7 @@ def _fit_tables(
         tables=tables,
         pool=pool,
         seasons=seasons,
-        out_of_fold=OutOfFold(data.positions + first, kept),
+        out_of_fold=OutOfFold(data.positions + first, of_day, expected.astype(np.float32), kept),
     )
 
 

@@ -45,8 +45,11 @@ INTENSITY: Final = "intensity"
 TREES: Final = "trees"
 LOGISTIC: Final = "logistic"
 STACK: Final = "stack"
+BASE: Final = "base"  # what trees and lines start from
 POOLED: Final = (SIMPLE, INTENSITY, TREES, LOGISTIC)
 """members of the stack, in the order of its weights"""
+ANSWERED: Final = (SIMPLE, INTENSITY, BASE, STACK)
+"""whose logits `StackAnswers` has, in this order"""
 SAMPLES: Final = 1000  # simulated days that headlines and surges are counted on
 SEED: Final = 0  # of their random numbers
 KEPT: Final = 16  # answers of the stack that are remembered
@@ -61,15 +64,42 @@ class OutOfFold(NamedTuple):
 
     days: IntArray
     """ordinals, increasing"""
+    folds: IntArray
+    """the number of the fold that each day belongs to"""
+    expected: CellArray
+    """rows, [day, stream, root]"""
     logits: Mapping[str, CellArray]
     """forecaster -> [target, day, stream, root]; NaN where undefined"""
 
+    def place(self, day: date) -> int | None:
+        """Of a day among those of fitting; None if it is none of them."""
+        return place_of(day, self.days)
+
+    @property
+    def answers(self) -> "StackAnswers":
+        """Of the stack and of what it rests on, [target, day, stream, root]."""
+        return StackAnswers(*(self.logits[name].astype(np.float64) for name in ANSWERED))
+
     def at(self, day: date, name: str) -> FloatArray | None:
         """Logits [target, stream, root] of a forecaster; None if it was not fitted on that day."""
-        place = int(np.searchsorted(self.days, day.toordinal()))
-        if place == len(self.days) or self.days[place] != day.toordinal():
-            return None
-        return self.logits[name][:, place].astype(np.float64)
+        place = self.place(day)
+        return None if place is None else self.logits[name][:, place].astype(np.float64)
+
+
+def place_of(day: date, ordinals: IntArray) -> int | None:
+    """Of a day among increasing ordinals; None if it is none of them."""
+    place = int(np.searchsorted(ordinals, day.toordinal()))
+    known = place < len(ordinals) and ordinals[place] == day.toordinal()
+    return place if known else None
+
+
+class StackAnswers(NamedTuple):
+    """Logits for a day of the stack and of what it rests on, each [target, stream, root]."""
+
+    simple: FloatArray
+    intensity: FloatArray
+    base: FloatArray
+    stack: FloatArray
 
 
 class TableFit(NamedTuple):
@@ -165,12 +195,12 @@ class CountForecasters:
 
     fit: StackFit
     panel: CountPanel
-    latest: dict[date, FloatArray] = field(default_factory=dict)
-    """logits of the stack for the target days that were asked about last"""
+    latest: dict[date, StackAnswers] = field(default_factory=dict)
+    """for the target days that were asked about last"""
 
-    def keep(self, day: date, logits: FloatArray) -> None:
+    def keep(self, day: date, answers: StackAnswers) -> None:
         """Remember an answer, and forget the oldest."""
-        self.latest[day] = logits
+        self.latest[day] = answers
         while len(self.latest) > KEPT:
             self.latest.pop(next(iter(self.latest)))
 
@@ -210,6 +240,10 @@ class CountForecasters:
         last = min((number + 1) * BLOCK_DAYS, len(self.panel.roots.days) + 1)
         days = np.arange(first, last)
         expected = self.fit.intensity.expected_rows(self.panel, days)
+        known = self.fit.out_of_fold  # what was expected of the days of fitting without them
+        ordinals = days + self.panel.roots.days[0].toordinal()
+        fitted = np.isin(ordinals, known.days)
+        expected[fitted] = known.expected[np.searchsorted(known.days, ordinals[fitted])]
         table = intensity_table(self.fit.intensity, self.panel, days, expected, self.fit.seasons)
         return _Block(first, table, expected)
 
@@ -304,12 +338,7 @@ class TableForecaster(_CountForecaster):
     def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
         fit, names = self.counts.fit, [member.name for member in self.counts.fit.simple.members]
         simple, intensity = answered(answers, SIMPLE), answered(answers, INTENSITY)
-        base = np.stack(
-            [
-                base_logits(fit.tables[target].base, simple[number], intensity[number])
-                for number, target in enumerate(TARGETS)
-            ]
-        )
+        base = all_base_logits(fit, simple, intensity)
         members = np.stack([answered(answers, name) for name in names], axis=-1)
         start = StartLogits(members[:, None], simple[:, None], intensity[:, None], base[:, None])
         table = whole_table(self.counts.table(origin + timedelta(days=1)), start, names)
@@ -332,19 +361,24 @@ class PooledStack(_CountForecaster):
     def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
         given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
         logits = pooled_logits(self.counts.fit.pool, given)
-        self.counts.keep(origin + timedelta(days=1), logits)
+        simple, intensity = given[..., 0], given[..., 1]
+        base = all_base_logits(self.counts.fit, simple, intensity)
+        kept = StackAnswers(simple, intensity, base, logits)
+        self.counts.keep(origin + timedelta(days=1), kept)
         return logits
 
-    def logits(self, history: History, origin: date) -> FloatArray:
-        """Its answer at an origin as logits, [target, stream, root]; members are asked only if
-        that is not known yet."""
+    def answers(self, history: History, origin: date) -> StackAnswers:
+        """What it and its parts answer at an origin; members are asked only if that is not known
+        yet."""
         day = origin + timedelta(days=1)
-        known = self.counts.fit.out_of_fold.at(day, self.name)
-        if known is None:
-            if day not in self.counts.latest:
-                self.forecast(history, origin)
-            known = self.counts.latest[day]
-        return known
+        known = self.counts.fit.out_of_fold
+        place = known.place(day)
+        if place is not None:
+            found = (known.logits[name][:, place] for name in ANSWERED)
+            return StackAnswers(*(logits.astype(np.float64) for logits in found))
+        if day not in self.counts.latest:
+            self.forecast(history, origin)
+        return self.counts.latest[day]
 
     # What it is made of, as `Stack` tells it.
 
@@ -383,6 +417,16 @@ def base_logits(base: LinearModel, simple: FloatArray, intensity: FloatArray) ->
     """What trees and lines start from."""
     logits: FloatArray = base.values[0] * simple + base.values[1] * intensity + base.intercept
     return logits
+
+
+def all_base_logits(fit: StackFit, simple: FloatArray, intensity: FloatArray) -> FloatArray:
+    """The same of all targets, [target, ...]."""
+    return np.stack(
+        [
+            base_logits(fit.tables[target].base, simple[number], intensity[number])
+            for number, target in enumerate(TARGETS)
+        ]
+    )
 
 
 def answered(answers: Answers, name: str) -> FloatArray:

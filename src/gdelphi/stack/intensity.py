@@ -7,8 +7,10 @@ few: a sparse negative binomial regression over all streams together (`sparse_fi
 that announce something are found by themselves. A code and its lag are let in where the gradient of
 the loss asks for them, by more than `ENTER` of its standard errors, for the roots that it asks for.
 
-The fit goes in four steps: dense columns; fine codes that ask to enter, twice; then, with what the
-news excite known, the standing levels of the classes of roots, and all coefficients once more.
+The fit goes in five steps: dense columns; fine codes that ask to enter, twice; then, with what the
+news excite known, the standing levels of the classes of roots, and all coefficients once more;
+last, the columns that a root has chosen are fitted again with half the penalty, since what keeps
+the others out makes these too small (relaxed lasso).
 
 A fit keeps every number that it took from the days it was made on. Expected rows for a day depend
 on the fit and on the days before alone, and are the same to the last bit whatever panel the days
@@ -63,6 +65,7 @@ CODE_ROUNDS: Final = 2  # in which codes are let in
 CODE_CELLS: Final = 15  # that a code must have been seen in, to be looked at
 LAGGED_CELLS: Final = 10  # likewise, among the fit's cells and at the lag in question
 SHUT_OUT: Final = 1e12  # penalty of a code for a root that it was not let in for
+RELAXED: Final = 0.5  # of the penalties remains for the columns that were chosen under all of them
 FIRST_SHAPE: Final = 3.0
 FIRST_CONSTANT: Final = 0.5  # coefficients that the fit starts from: half constant,
 FIRST_LEVEL: Final = 0.4  # half the root's own level
@@ -351,7 +354,7 @@ def fit_intensity(panel: CountPanel, fit_days: IntArray, *, on_step: OnStep = si
     calm = state[: days[-1] + 1].mean(axis=(0, 1), dtype=np.float64)
     on_step("standing levels")
     levels = Columns(_levels_of(past, first, first_shapes, calm))
-    stand = _solve(_add_levels(stand, levels, days), STEPS)
+    stand = _relax(_solve(_add_levels(stand, levels, days), STEPS))
     return Intensity(
         streams=panel.roots.streams,
         roots=panel.roots.codes,
@@ -463,12 +466,32 @@ def _flat(values: npt.NDArray[Any]) -> Tensor:
 
 def _solve(stand: _Stand, steps: int) -> _Stand:
     """Coefficients fitted anew from where they are, and then shapes."""
-    matrix, cells = stand.matrix, stand.cells
+    return _fit(stand, _penalty(stand), steps)
+
+
+def _relax(stand: _Stand) -> _Stand:
+    """The same with smaller penalties for the columns that each root uses, and no others."""
+    penalty = RELAXED * _penalty(stand)
+    used = stand.theta > 0
+    used[stand.names.index(CONSTANT)] = True
+    penalty[~used] = SHUT_OUT
+    return _fit(stand, penalty, STEPS)
+
+
+def _penalty(stand: _Stand) -> Tensor:
+    """Of each coefficient, [column, root]."""
     errors = torch.full((len(stand.theta),), DENSE_ERRORS)
     errors[stand.names.index(CONSTANT)] = 0
     errors[len(stand.names) :] = CODE_ERRORS
-    penalty = penalties(matrix, cells.information(matrix @ stand.theta), errors)
+    matrix = stand.matrix
+    penalty = penalties(matrix, stand.cells.information(matrix @ stand.theta), errors)
     penalty[len(stand.names) :][~stand.allowed] = SHUT_OUT
+    return penalty
+
+
+def _fit(stand: _Stand, penalty: Tensor, steps: int) -> _Stand:
+    """Coefficients under a penalty, and then shapes."""
+    matrix, cells = stand.matrix, stand.cells
     theta = fit_nb(matrix, cells, stand.theta, penalty, steps=steps)
     shape = (-1, stand.streams, theta.shape[1])
     counts, means = (

@@ -53,12 +53,12 @@ def fit_root_lines(
 ) -> RootLines:
     """Lines fitted on rows of a table, of which outcome, start and root are known."""
     columns = table.shape[1]
+    values = np.zeros((roots, columns + 2))
+    if len(np.unique(outcome)) < 2:  # nothing to learn, or no row at all
+        return RootLines(np.zeros(columns), np.ones(columns), values)
     mean = table.mean(axis=0, dtype=np.float64)
     deviation = table.std(axis=0, dtype=np.float64)
     deviation = np.where(deviation > 1e-6, deviation, 1.0)
-    values = np.zeros((roots, columns + 2))
-    if len(np.unique(outcome)) < 2:
-        return RootLines(mean, deviation, values)
 
     def parts() -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         for begin in range(0, len(table), AT_ONCE):

@@ -15,7 +15,8 @@ countries are relative, so that what is learned of police in Kenya holds in Peru
 (`phrases.sentence`) says the same in ten words to a phrase, and is one call away.
 
 Around a day there are words for its weekday, for its age and for the stream (`Mon`, `d1` the origin
-itself, `@KE`), `?` for a day that is missing. What cannot be read is counted, never guessed.
+itself, `@KE`), `?` for a day that is missing; before all days, what is expected (expected.py). What
+cannot be read is counted, never guessed.
 """
 
 import bisect
@@ -197,4 +198,4 @@ def is_actor(word: str) -> bool:
     """Whether a word can stand for somebody: none of the other kinds of words."""
     special = word in SPECIAL or word in WEEKDAYS or word == MISSING or not word
     age = word[:1] in ("d", "v") and word[1:].isdigit()
-    return not (special or age or word[0] in "@>" or is_event(word) or is_weight(word))
+    return not (special or age or word[0] in "@>~" or is_event(word) or is_weight(word))

@@ -2,14 +2,16 @@
 
 All descriptors are turned into words once, an array of four words for each atom; a sequence is then
 a matter of gathering. A position of the text model's encoder holds several words and is the sum of
-their embeddings. In the last days (`whole_days`) each phrase has a position of its own, with the
-weekday and the age of its day; an earlier day has one position, in which phrases count by the root
-of their weight. So fifty days are some hundred positions, not fifteen hundred: a step of training
-is ten times as quick as with a position for each phrase of all days.
+their embeddings. What the stack expects (expected.py) stands first, where there is one: the volume
+beside the stream, then a position for each root that is named. In the last days (`whole_days`) each
+phrase has a position of its own, with the weekday and the age of its day; an earlier day has one
+position, in which phrases count by the root of their weight. So fifty days are some hundred
+positions, not fifteen hundred: a step of training is ten times as quick as with a position for each
+phrase of all days.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -21,6 +23,7 @@ from gdelphi.common.types import (
     BoolArray,
     FloatArray,
     IntArray,
+    VectorArray,
 )
 from gdelphi.measures.pack import Pack
 from gdelphi.text.compact import (
@@ -40,6 +43,13 @@ from gdelphi.text.compact import (
     plainer_codes,
     volume_word,
     write_day,
+)
+from gdelphi.text.expected import (
+    NAMED,
+    WORDS_OF_ROOT,
+    Expectations,
+    expected_vocabulary,
+    expected_words,
 )
 from gdelphi.text.vocabulary import Vocabulary, learn_vocabulary
 
@@ -166,9 +176,15 @@ def read_descriptors(pack: Pack) -> PackDescriptors:
 
 
 def learn_words(
-    descriptors: PackDescriptors, days: int, *, context: int, fewest: int, most: int = MOST_WORDS
+    descriptors: PackDescriptors,
+    days: int,
+    *,
+    context: int,
+    fewest: int,
+    most: int = MOST_WORDS,
+    expected: Expectations | None = None,
 ) -> Vocabulary:
-    """The vocabulary of the descriptors of the first days."""
+    """The vocabulary of the descriptors of the first days, and of what is expected of days."""
     per_day = (descriptors.pack.facts.variants + 1) * len(descriptors.pack.facts.streams)
     last = int(descriptors.starts[days * per_day])
     counts: Counter[str] = Counter()
@@ -182,7 +198,8 @@ def learn_words(
     del counts[""]
     ages = [f"d{age}" for age in range(1, context + 1)]
     streams = [f"@{stream}" for stream in descriptors.pack.facts.streams]
-    known = (*always_known(), *ages, *streams, OWN, WHOM + OWN)
+    before = expected_vocabulary() if expected else ()
+    known = (*always_known(), *ages, *streams, OWN, WHOM + OWN, *before)
     return learn_vocabulary(counts, known, fewest=fewest, most=most)
 
 
@@ -196,9 +213,13 @@ class Corpus:
         *,
         context: int,
         whole_days: int,
+        expected: Expectations | None = None,
     ) -> None:
+        """With what is expected of days, that stands before them."""
         self.descriptors, self.vocabulary = descriptors, vocabulary
         self.context, self.whole_days = context, whole_days
+        self._expected_days = expected
+        self._expected: dict[int, tuple[WordArray, VectorArray]] = {}
         self.pack = descriptors.pack
         self.words = self._words()
         """of each atom, [atom, 4]"""
@@ -251,6 +272,29 @@ class Corpus:
         volumes[~self.pack.present] = self.vocabulary.number[MISSING]
         return volumes
 
+    def _expected_of(self, expected: Expectations, target: int) -> tuple[WordArray, VectorArray]:
+        """What is expected of a day, in numbers of words and their weights, [stream, word]; made
+        once for each day."""
+        if target not in self._expected:
+            day, roots = expected.at(target), expected.roots
+            said = [
+                expected_words(day, stream, roots) for stream in range(len(self.pack.facts.streams))
+            ]
+            self._expected[target] = (
+                np.array(
+                    [self.vocabulary.numbers(x.word for x in words) for words in said], np.int32
+                ),
+                np.array([[x.weight for x in words] for words in said], np.float32),
+            )
+        return self._expected[target]
+
+    def expect(self, targets: Iterable[int]) -> None:
+        """Make ready what is expected of many days, if anything is: in their order, since those
+        beside each other are made together."""
+        if self._expected_days is not None:
+            for target in sorted(set(targets)):
+                self._expected_of(self._expected_days, target)
+
     def source(self, streams: IntArray, targets: IntArray, variants: IntArray) -> Source:
         """What the encoder reads about streams before target days, both [batch]; the descriptors of
         the days by their variants, [batch, context]."""
@@ -260,8 +304,14 @@ class Corpus:
         starts = self.descriptors.starts[places]
         sizes = self.descriptors.starts[places + 1] - starts
         whole = np.arange(days) >= days - self.whole_days
-        first = 1 + np.concatenate(  # position of each day: the stream's own position is 0
-            [np.zeros((batch, 1), np.int64), np.cumsum(1 + sizes * whole, axis=1)], axis=1
+        named = NAMED if self._expected_days else 0
+        # Position of each day: the stream's own is 0, roots that are expected are next.
+        first = (
+            1
+            + named
+            + np.concatenate(
+                [np.zeros((batch, 1), np.int64), np.cumsum(1 + sizes * whole, axis=1)], axis=1
+            )
         )
         # Places count through the whole mask [batch, size]. `row` is where a sequence begins and
         # holds the stream; `heads` where a day begins and holds its volume, weekday and age; the
@@ -286,6 +336,16 @@ class Corpus:
             (self._weekdays[day].ravel()[of_day], at_day, 1.0),
             (self._ages[of_day % days], at_day, 1.0),
         ]
+        expected = self._expected_days
+        if expected is not None:
+            days_of = [self._expected_of(expected, target) for target in targets.tolist()]
+            words, weights = (
+                np.stack([of_day[part][at] for of_day, at in zip(days_of, streams, strict=True)])
+                for part in (0, 1)
+            )
+            of_root = np.repeat(row[:, None] + 1 + np.arange(NAMED), WORDS_OF_ROOT, axis=1)
+            at = np.concatenate([row[:, None], of_root], axis=1)
+            parts.append((words, at, weights.ravel()))
         return _source(parts, np.arange(size) < first[:, -1:])
 
     def labels(self, streams: IntArray, targets: IntArray, variants: IntArray) -> IntArray:

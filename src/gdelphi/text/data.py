@@ -8,10 +8,11 @@ step.
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
 from gdelphi.common.types import IntArray
@@ -21,7 +22,11 @@ from gdelphi.measures.packing import OnPacked, pack_days
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import Space, load_space
 from gdelphi.model.data import target_days
+from gdelphi.stack.files import PackStack, stack_of_pack
 from gdelphi.text.corpus import PackDescriptors, read_descriptors
+from gdelphi.text.expected import Expectations, StackExpectation
+
+NO_STACK: Final = PackStack(None, "not asked for")
 
 
 class TextData(NamedTuple):
@@ -31,14 +36,20 @@ class TextData(NamedTuple):
     space: Space
     sequences: Sequences
     descriptors: PackDescriptors
+    stack: PackStack = NO_STACK
+    """what the forecaster is told of a day before it comes"""
+    expected: Expectations | None = None
+    """the same, read; None where there is no stack"""
 
     @property
     def pack(self) -> Pack:
         return self.sequences.pack
 
     def targets(self, part: SplitPart) -> IntArray:
-        """Positions of the days that can be targets in a part of the split; at least one."""
-        return target_days(self.sequences, part)
+        """Positions of the days that can be targets in a part of the split; at least one. Those of
+        training are days that the stack answers for, if there is one."""
+        days = target_days(self.sequences, part)
+        return self.expected.known(days) if self.expected and part == "train" else days
 
     def evaluated_days(self) -> IntArray:
         """Positions of the days of validation A that a training is evaluated on."""
@@ -50,6 +61,7 @@ class TextData(NamedTuple):
         splits = self.sequences.splits
         return {
             "context_days": self.settings.sequences.context_days,
+            "stack": self.stack.folder.name if self.stack.folder else None,
             "pack": asdict(self.pack.facts),
             "space": self.space.fingerprint,
             "split": {
@@ -63,6 +75,15 @@ def load_text_data(settings: Settings, on_packed: OnPacked | None = None) -> Tex
     space = load_space(measures_folder(settings) / "space")
     pack = Pack(pack_days(settings, space, on_day=on_packed).folder)
     return TextData(settings, space, Sequences(pack, settings), read_descriptors(pack))
+
+
+def with_stack(data: TextData, on_step: OnStep = silent) -> TextData:
+    """The same with what the stack expects of its days; it is fitted if there is none of this pack.
+    Too few days have none, and then nothing is said before them."""
+    stack = stack_of_pack(data.settings, data.sequences, on_step)
+    fit = stack.load()
+    expected = None if fit is None else StackExpectation(fit, data.pack)
+    return data._replace(stack=stack, expected=expected)
 
 
 # --- random sequences -----------------------------------------------------------------------------
@@ -89,14 +110,16 @@ def step_random(seed: int, step: int, process: int = 0) -> tuple[np.random.Gener
 def draw_sequences(
     data: TextData, targets: IntArray, number: int, random: np.random.Generator
 ) -> DrawnSequences:
-    """Random streams, target days among some, and for each day a descriptor: its own, or one of the
-    random ones. So many sequences of few days differ from each other."""
+    """Random streams, target days among some, and for each day of the context a descriptor: its
+    own, or one of the random ones. So many sequences of few days differ from each other. The target
+    has its own: a random one is that of half a day, and names fewer events than the day that comes.
+    """
     facts, days = data.pack.facts, data.sequences.context_days
-    return DrawnSequences(
-        streams=random.integers(len(facts.streams), size=number),
-        targets=random.choice(targets, size=number),
-        variants=random.integers(facts.variants + 1, size=(number, days + 1)),
-    )
+    streams = random.integers(len(facts.streams), size=number)
+    drawn = random.choice(targets, size=number)
+    variants = random.integers(facts.variants + 1, size=(number, days + 1))
+    variants[:, -1] = 0
+    return DrawnSequences(streams, drawn, variants)
 
 
 def training_sequences(

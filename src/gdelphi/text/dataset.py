@@ -1,9 +1,10 @@
 """The dataset: sequences of daily texts as a Parquet file, for any trainer of sequence models.
 
-A row is a sequence: the stream, the day after it, the texts of its days as a list and the text of
-the day after. Texts are in the compact language, or in English with weights. The rows of training
-days are the sequences that `gdelphi text train` reads with that seed, in its order (data.py). Rows
-are written a few hundred at a time, so memory does not grow with their number.
+A row is a sequence: the stream, the day after it, what the stack expects of that day (nothing where
+there is no stack), the texts of its days as a list and the text of the day after. Texts are in the
+compact language, or in English with weights. The rows of training days are the sequences that
+`gdelphi text train` reads with that seed, in its order (data.py). Rows are written a few hundred at
+a time, so memory does not grow with their number.
 """
 
 import resource
@@ -26,6 +27,7 @@ from gdelphi.measures.space import place_of
 from gdelphi.text.compact import MISSING
 from gdelphi.text.corpus import PackDescriptors
 from gdelphi.text.data import TextData, training_sequences
+from gdelphi.text.expected import expected_text
 
 ROWS_AT_ONCE: Final = 500
 CACHED: Final = 2**18  # texts of days: sequences overlap
@@ -33,6 +35,7 @@ SCHEMA: Final = pa.schema(
     [
         ("stream", pa.string()),
         ("target_day", pa.date32()),
+        ("expected", pa.string()),
         ("context", pa.list_(pa.string())),
         ("target", pa.string()),
     ]
@@ -88,6 +91,7 @@ def write_dataset(
                 *context, last = map(texts.of, days, repeat(stream), variants)
                 columns["stream"].append(data.pack.facts.streams[stream])
                 columns["target_day"].append(data.sequences.day(target))
+                columns["expected"].append(_expected(data, target, stream))
                 columns["context"].append(context)
                 columns["target"].append(last)
             file.write_table(pa.table(columns, schema=SCHEMA))
@@ -107,6 +111,13 @@ def write_dataset(
         seconds=perf_counter() - began,
         peak_bytes=peak_memory(),
     )
+
+
+def _expected(data: TextData, target: int, stream: int) -> str:
+    """What the stack expects of a day, in words."""
+    if data.expected is None:
+        return ""
+    return expected_text(data.expected.at(target), stream, data.expected.roots)
 
 
 class _Texts:

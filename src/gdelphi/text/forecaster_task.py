@@ -1,5 +1,6 @@
 """What the text forecaster learns: the next day's text from the texts of the days before."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,12 +41,17 @@ class ForecasterTask(TextTask):
         super().__init__(
             data,
             settings,
-            learn_words(data.descriptors, last + 1, context=context, fewest=settings.fewest),
-        )
+            learn_words(
+                data.descriptors, last + 1, context=context, fewest=settings.fewest,
+                expected=data.expected,
+            ),
+        )  # fmt: skip
         self._evaluated = data.evaluated_days()
         self.corpus = Corpus(
-            data.descriptors, self.vocabulary, context=context, whole_days=settings.whole_days
-        )
+            data.descriptors, self.vocabulary, context=context, whole_days=settings.whole_days,
+            expected=data.expected,
+        )  # fmt: skip
+        self.corpus.expect([*self._targets.tolist(), *self._evaluated.tolist()])
 
     def model(self) -> PreTrainedModel:
         return t5_of(self.settings, len(self.vocabulary))
@@ -76,6 +82,11 @@ class ForecasterTask(TextTask):
             nats += float(_nats(model, batch))
             words, days = words + batch.words, days + len(streams)
         return {"score": nats / days, "nats_a_word": nats / words}
+
+    def save_beside(self, folder: Path) -> None:
+        """The vocabulary, and the stack whose answers it reads."""
+        super().save_beside(folder)
+        self.data.stack.copy(folder)
 
     def about(self) -> str:
         facts, split = self.data.pack.facts, self.data.origin()["split"]

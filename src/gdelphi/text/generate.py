@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import T5ForConditionalGeneration
 
+from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings
 from gdelphi.common.types import (
     BoolArray,
@@ -31,6 +32,7 @@ from gdelphi.text.compact import (
 )
 from gdelphi.text.corpus import Corpus, PackDescriptors
 from gdelphi.text.decoding import T5Decoder
+from gdelphi.text.expected import load_expectation
 from gdelphi.text.t5 import (
     embed_source,
     load_weights,
@@ -40,6 +42,10 @@ from gdelphi.text.vocabulary import Vocabulary
 
 MOST_PHRASES: Final = 12  # of a text: two more than a descriptor may have
 LONGEST: Final = 2 + WORDS_OF_PHRASE * MOST_PHRASES
+TEMPERATURE: Final = 0.9
+"""Below 1 the words are more like those that come, and the hundred texts less various than they
+should be. At 0.9 weighed texts lose nothing by the energy score on ICEWS (validation B: +0.7%
+against random days, at 1 +0.6%, at 0.8 0.0%) and ROUGE-1 gains 0.01."""
 
 
 class TextGenerator:
@@ -61,9 +67,16 @@ class TextGenerator:
         self.model: T5ForConditionalGeneration = t5_of(settings, len(self.vocabulary))
         load_weights(self.model, folder)
         self.context: int = origin["context_days"]
+        expected = load_expectation(folder, descriptors.pack)
+        if expected is None and origin.get("stack"):  # models of before have no such key
+            raise TrainingError(
+                f"{folder} has no folder stack/, whose answers the model reads: copy the whole "
+                f"folder, or train it again with `gdelphi text train --out {folder} --fresh`"
+            )
         self.corpus = Corpus(
-            descriptors, self.vocabulary, context=self.context, whole_days=settings.whole_days
-        )
+            descriptors, self.vocabulary, context=self.context, whole_days=settings.whole_days,
+            expected=expected,
+        )  # fmt: skip
         self._decoder = T5Decoder(self.model)
 
     @torch.no_grad()
@@ -76,8 +89,9 @@ class TextGenerator:
         cache = self._decoder.remember(encoded.last_hidden_state[0])
         home = self.corpus.descriptors.homes[stream]
         numbers = self._decoder.write(
-            cache, uniform, allowed=self._allowed if self._guided else None, once=self._events
-        )
+            cache, uniform, temperature=TEMPERATURE,
+            allowed=self._allowed if self._guided else None, once=self._events,
+        )  # fmt: skip
         # As words; the end (1) and the padding behind it (0) are left out.
         texts = [
             self.vocabulary.read(number for number in row if number > 1) for row in numbers.tolist()

@@ -148,6 +148,13 @@ class TextReader:
         self, rates: Rates, stream: int, texts: list[DayText], level: Level
     ) -> tuple[Mapping[str, FloatArray], FloatArray]:
         """By target [code], and the texts' shares [text, code]."""
+        of_texts, shares = self.of_texts(rates, stream, texts, level)
+        return {target: chances.mean(axis=0) for target, chances in of_texts.items()}, shares
+
+    def of_texts(
+        self, rates: Rates, stream: int, texts: list[DayText], level: Level
+    ) -> tuple[Mapping[str, FloatArray], FloatArray]:
+        """What each text stands for: probabilities by target, and shares, all [text, code]."""
         shares = np.stack([shares_of_text(text, level) for text in texts])
         volume = np.array([min(max(text.volume, 0), MOST_VOLUME) for text in texts])[:, None]
         code = np.arange(shares.shape[1])
@@ -155,9 +162,9 @@ class TextReader:
         threshold = rates.threshold[stream]
         relative = classes(shares / _above_zero(threshold), SURGE_EDGES)
         probabilities = {
-            "occurs": rates.occurs[stream][code, volume, share].mean(axis=0),
-            "headline": rates.headline[stream][code, volume, share].mean(axis=0),
-            "surge": rates.surge[stream][code, volume, relative].mean(axis=0),
+            "occurs": rates.occurs[stream][code, volume, share],
+            "headline": rates.headline[stream][code, volume, share],
+            "surge": rates.surge[stream][code, volume, relative],
         }
         probabilities["surge"] = np.where(np.isnan(threshold), np.nan, probabilities["surge"])
         return probabilities, shares

@@ -17,7 +17,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.model.loop import Trained, TrainProgress, run_training
 from gdelphi.model.processes import main_process_first, training_device
 from gdelphi.model.tensorboard import summary_writer
-from gdelphi.text.data import load_text_data
+from gdelphi.text.data import load_text_data, with_stack
 from gdelphi.text.forecaster_task import ForecasterTask
 from gdelphi.text.namer_task import NamerTask
 
@@ -53,6 +53,8 @@ def train_text_model(
         watcher = progress if progress and accelerator.is_main_process else SILENT
         with main_process_first(accelerator):
             data = load_text_data(settings, watcher.packed)
+            if kind == ForecasterTask.kind:
+                data = with_stack(data, watcher.stage)
         return train_task(
             TASKS[kind](data), out, accelerator,
             resume=resume, progress=watcher, tensorboard=tensorboard,

@@ -25,6 +25,7 @@ from gdelphi.app.options import (
     model_folder,
     settings_from,
 )
+from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
     from gdelphi.common.types import Level
@@ -169,7 +170,9 @@ def _show_arguments(explanation: "Explanation") -> None:
     out.print("\nif it happens")
     for kind, title in ARGUMENTS.items():
         likely = explanation.arguments[kind][:CANDIDATES_SHOWN]  # type: ignore[index]
-        told = ", ".join(f"{candidate.words} {candidate.probability:.0%}" for candidate in likely)
+        told = ", ".join(
+            f"{candidate.words} {percent(candidate.probability)}" for candidate in likely
+        )
         out.print(Text(f"  {title:<8}  {told or 'not known'}"))
 
 

@@ -24,6 +24,7 @@ from gdelphi.app.options import (
     model_folder,
     settings_from,
 )
+from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
     from gdelphi.forecast.archive import ForecastManifest
@@ -129,7 +130,7 @@ def _headlines(
     shown = table(*names, *(ARGUMENTS.values() if who else ()))
     for row in rows:
         cells = [row.stream] * streams + [row.code, row.label]
-        cells += [f"{value:.0%}" for value in (row.published, row.stack, row.usual)]
+        cells += [percent(value) for value in (row.published, row.stack, row.usual)]
         likely = (who or {}).get(row.code, {})
         shown.add_row(*map(Text, cells), *(Text(likely.get(kind, "")) for kind in ARGUMENTS if who))
     return shown

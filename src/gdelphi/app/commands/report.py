@@ -19,6 +19,7 @@ from gdelphi.app.options import (
     parse_origin,
     settings_from,
 )
+from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
     from gdelphi.report.report import ReportWritten
@@ -88,8 +89,8 @@ def show_written(written: "ReportWritten", *, json: bool) -> None:
         out.print(Text(banner, style="yellow"))
     out.print(Text(report.record.verdict))
     for change in report.changes[:CHANGES_SHOWN]:
-        told = f"  {change.name}: {change.label} ({change.target}) {change.published:.0%}, "
-        out.print(Text(f"{told}{change.against} {change.before:.0%}"))
+        told = f"  {change.name}: {change.label} ({change.target}) {percent(change.published)}, "
+        out.print(Text(f"{told}{change.against} {percent(change.before)}"))
     out.print(Text(f"\n{written.folder / 'index.html'}"))
 
 

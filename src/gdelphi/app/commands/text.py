@@ -33,6 +33,7 @@ from gdelphi.app.options import (
     parse_names,
     settings_from,
 )
+from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
     from gdelphi.model.loop import TrainStatus
@@ -112,14 +113,16 @@ def data(
     """Write sequences of daily texts, each with the text of the day after.
 
     Needs `gdelphi embed` first. Descriptors are drawn at random, for each day its own or one of
-    the random ones, so that many sequences of few days differ from each other.
+    the random ones, so that many sequences of few days differ from each other; the day after has
+    its own. Before the days stands what the stack expects of the day after: it is fitted if there
+    is none of these days, and with fewer than 120 days there is none.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
-    from gdelphi.text.data import load_text_data
+    from gdelphi.text.data import load_text_data, with_stack
     from gdelphi.text.dataset import write_dataset
 
     with TextBars() as bars:
-        text_data = load_text_data(settings, bars.packed)
+        text_data = with_stack(load_text_data(settings, bars.packed), bars.stage)
         result = write_dataset(
             text_data, out, number, part=part.value, form=form.value, seed=seed,
             on_written=bars.written,
@@ -169,7 +172,8 @@ def train(
 ) -> None:
     """Train the text forecaster, or the namer.
 
-    Needs `gdelphi embed` first. Stops when validation A no longer improves, and keeps the best. Run
+    Needs `gdelphi embed` first. The forecaster is told what the stack expects, which is fitted if
+    there is none of these days. Stops when validation A no longer improves, and keeps the best. Run
     again, it goes on from its last checkpoint; killed or not, it ends with the same model.
     """
     steps_setting = "text__steps" if kind is TextModelKind.forecaster else "text__namer_steps"
@@ -255,7 +259,7 @@ def show_forecast(result: "TextForecast", shown: int, *, json: bool) -> None:
         table.add_row("likeliest", "\n".join(stream.likeliest) or "nothing")
         for number, lines in enumerate(stream.futures[:shown], start=1):
             table.add_row(f"future {number}", "\n".join(lines) or "nothing")
-        events = [f"{label} {chance:.0%}" for label, chance in stream.events]
+        events = [f"{label} {percent(chance)}" for label, chance in stream.events]
         table.add_row("events", ", ".join(events))
         out.print(table)
     out.print(

@@ -122,9 +122,25 @@ def show_trained(result: "Trained", *, json: bool) -> None:
         "validation A",
         f"log loss {result.score:.4f}, untrained {result.untrained:.4f} ({gain:+.1%} better)",
     )
+    table.add_row("cell network", cells_line(result.folder))
     table.add_row("decoder", decoder_line(result.folder))
     table.add_row("time", duration(result.seconds))
     out.print(table)
+
+
+def cells_line(folder: Path) -> str:
+    """How far the direct reading goes from the stack to the cell network."""
+    from gdelphi.common.types import TARGETS
+    from gdelphi.model.cell_fit import CELL_FOLDER, CellFit
+    from gdelphi.stack.files import FOLDER
+
+    if not (folder / FOLDER / CELL_FOLDER).exists():
+        return "none: there is no stack of counts"
+    fit = CellFit.load(folder / FOLDER / CELL_FOLDER)
+    return ", ".join(
+        f"{target} {weight:.0%}" + (f" (log loss {gain:.5f} lower)" if weight else "")
+        for target, weight, gain in zip(TARGETS, fit.weights, fit.gains, strict=True)
+    )
 
 
 def decoder_line(folder: Path) -> str:
@@ -162,7 +178,8 @@ def show_estimate(result: "TrainingEstimate", *, json: bool) -> None:
     )
     epoch = f"{result.steps_per_epoch:,} steps, {duration(result.seconds_per_epoch)}"
     table.add_row("an epoch", epoch)
-    table.add_row("in all", f"{duration(result.seconds_in_all)}, and evaluations")
+    in_all = f"{duration(result.seconds_in_all)}, and evaluations; before it the stack is fitted"
+    table.add_row("in all", in_all)
     out.print(table)
 
 

@@ -19,18 +19,18 @@ const bdi = (text) => h("bdi", {}, text);
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// thousandths, as the data has them
+// thousandths, as the data has them; the rule is that of common/percent.py
 function percent(value) {
   if (value === null || value === undefined) return "–";
   if (value < 5) return "<1%";
-  return value > 995 ? ">99%" : `${Math.round(value / 10)}%`;
+  return value >= 995 ? ">99%" : `${Math.floor((value + 5) / 10)}%`;
 }
 function points(value) {
   if (value === null || value === undefined) return "–";
-  const whole = Math.round(value / 10);
-  return whole === 0 ? "0" : (whole > 0 ? "+" : "−") + Math.abs(whole);
+  const whole = Math.floor((Math.abs(value) + 5) / 10);
+  return whole === 0 ? "0" : (value > 0 ? "+" : "−") + whole;
 }
-const way = (value) => (value === null || Math.round(value / 10) === 0 ? "" : value > 0 ? "up" : "down");
+const way = (value) => (value === null || Math.abs(value) < 5 ? "" : value > 0 ? "up" : "down");
 const less = (a, b) => (a === null || a === undefined || b === null || b === undefined ? null : a - b);
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");

@@ -1,0 +1,364 @@
+"""Training of the cell network, a part of `gdelphi train`; it is kept in the folder of its stack.
+
+Two networks are trained. The first sees the training days alone and answers for validation A and
+B. From these answers it is decided, for each target, how far what is said goes from the stack to
+the network:
+
+    direct = stack + weight (network - stack)
+
+and weight is 0, the stack itself, unless the log loss of these days is lower by two of its standard
+errors. The second network sees all days and forecasts.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from gdelphi.common.errors import ForecastError
+from gdelphi.common.files import atomic_write
+from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.types import TARGETS, FloatArray, History, IntArray, VectorArray
+from gdelphi.measures.targets import outcomes
+from gdelphi.model.cell_inputs import CellInputs, cell_inputs
+from gdelphi.model.cell_network import CellConfig, CellNetwork
+from gdelphi.model.optimizer import ema_copy, learning_rate, optimizer_for, update_ema
+from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers, place_of
+from gdelphi.stack.linear import expit
+
+FORMAT: Final = 1
+CELL_FOLDER: Final = "cell_network"  # in that of the stack
+TRAIN_FOLDS: Final = 2  # the first ones; validation A and B follow
+WEIGHTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+ERRORS: Final = 2.0  # standard errors by which the log loss must be lower
+LEAST: Final = 1e-12  # probability that a log is taken of
+DAYS_AT_ONCE: Final = 32
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """How a cell network is trained; nothing else depends on the data."""
+
+    epochs: int = 6
+    most_steps: int = 3000
+    batch: int = 128
+    """streams and days of a step; all their cells are in it"""
+    learning_rate: float = 1e-3
+    warm_up: int = 100
+    weight_decay: float = 0.1
+    ema: float = 0.998
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class CellFit:
+    """A trained cell network, and what was decided of it."""
+
+    network: CellNetwork
+    weights: tuple[float, ...]
+    """by target: 0 is the stack, 1 the network"""
+    gains: tuple[float, ...]
+    """by target: how much lower the log loss of validation A and B is, of what is said"""
+    days: IntArray
+    """ordinals of validation A and B, increasing"""
+    logits: VectorArray
+    """what is said of them, by the first network, [target, day, stream, root]"""
+
+    def at(self, day: date) -> FloatArray | None:
+        """[target, stream, root]; None if it is no day of validation A or B."""
+        place = place_of(day, self.days)
+        return None if place is None else self.logits[:, place].astype(np.float64)
+
+    def save(self, folder: Path, settings: CellSettings) -> None:
+        """Write it into an empty folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {name: value.contiguous() for name, value in self.network.state_dict().items()}
+        save_file(weights, folder / "model.safetensors")
+        known = {"days": self.days.astype(np.int64), "logits": np.ascontiguousarray(self.logits)}
+        tensors = {name: torch.from_numpy(values) for name, values in known.items()}
+        save_file(tensors, folder / "out_of_fold.safetensors")
+        content = {
+            "format": FORMAT,
+            "settings": asdict(settings),
+            "config": self.network.config.to_dict(),
+            "weights": self.weights,
+            "gains": self.gains,
+        }
+        (folder / "config.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> "CellFit":
+        """What `save` wrote."""
+        try:
+            content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']}, not {FORMAT}")
+            network = CellNetwork(CellConfig(**content["config"])).eval()
+            network.load_state_dict(load_file(folder / "model.safetensors"))
+            known = load_file(folder / "out_of_fold.safetensors")
+            return cls(
+                network, tuple(content["weights"]), tuple(content["gains"]),
+                known["days"].numpy(), known["logits"].numpy(),
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ForecastError(
+                f"{folder} holds no cell network that can be read ({reason}): train the model "
+                "again with `gdelphi train --fresh`"
+            ) from None
+
+
+def cell_network_of(
+    counts: CountForecasters,
+    stack_folder: Path,
+    settings: CellSettings,
+    *,
+    device: torch.device,
+    on_step: OnStep = silent,
+) -> CellFit:
+    """The cell network in the folder of its stack; trained if there is none of these settings."""
+    folder = stack_folder / CELL_FOLDER
+    if _settings_in(folder) != asdict(settings):
+        fit = fit_cells(counts, settings, device=device, on_step=on_step)
+        with atomic_write(folder) as part:
+            fit.save(part, settings)
+            shutil.rmtree(folder, ignore_errors=True)
+    return CellFit.load(folder)
+
+
+def _settings_in(folder: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return content["settings"] if content["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def fit_cells(
+    counts: CountForecasters,
+    settings: CellSettings,
+    *,
+    device: torch.device | str = "cpu",
+    on_step: OnStep = silent,
+    start: CellNetwork | None = None,
+) -> CellFit:
+    """Train on the days that the stack was fitted on, from its answers out of fold. With `start`
+    both networks begin as that one, and without epochs they are that one."""
+    known = counts.fit.out_of_fold
+    days = [date.fromordinal(day) for day in known.days.tolist()]
+    on_step("gathering what the cell network is shown")
+    inputs = cell_inputs(counts, days, known.answers, before=CellConfig.days)
+    came = np.stack([day_outcomes(counts.panel.roots, day) for day in days])
+    data = CellData(inputs, came, torch.device(device))
+    config = CellConfig(columns=inputs.columns.shape[-1], roots=inputs.columns.shape[2])
+    late = np.flatnonzero(known.folds >= TRAIN_FOLDS)
+    early = np.flatnonzero(known.folds < TRAIN_FOLDS)
+    begun = partial(train_cells, config, data, settings=settings, start=start)
+    first = begun(early, on_step=lambda what: on_step(f"{what}, without validation"))
+    said = inputs.base[late] + added_logits(first, data, late)
+    weights, gains = choose_weights(inputs.stack[late], said, came[late])
+    if not settings.epochs and start is None:
+        weights, gains = (0.0,) * len(TARGETS), (0.0,) * len(TARGETS)
+    direct = blended(inputs.stack[late], said, weights)
+    network = first
+    if any(weights):
+        network = begun(np.arange(len(days)), on_step=on_step)
+    return CellFit(
+        network.cpu().eval(),
+        weights,
+        gains,
+        known.days[late],
+        np.moveaxis(direct, -1, 0).astype(np.float32),
+    )
+
+
+def day_outcomes(history: History, day: date) -> FloatArray:
+    """[stream, root, target]"""
+    found = outcomes(history, day - timedelta(days=1))
+    return np.stack([found[target] for target in TARGETS], axis=-1)
+
+
+class CellData:
+    """Inputs and outcomes of the days of fitting."""
+
+    def __init__(self, inputs: CellInputs, came: FloatArray, device: torch.device) -> None:
+        self.device = device
+        self.shape = inputs.base.shape[:2]
+        self.columns = torch.from_numpy(inputs.columns)
+        self.surprises = torch.from_numpy(inputs.surprises)
+        self.base = torch.from_numpy(inputs.base.astype(np.float32))
+        outcome = torch.from_numpy(came.astype(np.float32))
+        self.outcome = outcome.where(~self.base.isnan(), torch.nan)
+
+    def shown(self, days: torch.Tensor, streams: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Columns and surprises of pairs of a day and a stream."""
+        return tuple(
+            values[days, streams].to(self.device) for values in (self.columns, self.surprises)
+        )
+
+
+def train_cells(
+    config: CellConfig,
+    data: CellData,
+    days: IntArray,
+    *,
+    settings: CellSettings,
+    on_step: OnStep = silent,
+    start: CellNetwork | None = None,
+) -> CellNetwork:
+    """The EMA of a network trained on some of the days, from `start` or from nothing."""
+    pairs = torch.cartesian_prod(torch.from_numpy(days), torch.arange(data.shape[1]))
+    batch = min(settings.batch, len(pairs))
+    steps = min(settings.epochs * (len(pairs) // batch), settings.most_steps)
+    schedule = _Schedule(steps, settings)
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.seed)
+        network = CellNetwork(config) if start is None else deepcopy(start)
+        if start is None:
+            flat = data.columns[days].flatten(0, 2)
+            network.mean.copy_(flat.mean(dim=0))
+            network.deviation.copy_(flat.std(dim=0).clamp(min=1e-3))
+        network.to(data.device).train()
+        average = ema_copy(network)
+        optimizer = optimizer_for(network, schedule)
+        order = torch.zeros(0, dtype=torch.int64)
+        for step in range(1, steps + 1):
+            if len(order) < batch:
+                order = torch.randperm(len(pairs))
+            chosen, order = pairs[order[:batch]], order[batch:]
+            loss = _loss(network, data, chosen)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(schedule, step)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            update_ema(average, network, decay=settings.ema, step=step)
+            if step % 100 == 0:
+                on_step(f"training the cell network: step {step} of {steps}")
+    return average
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """Settings of the optimizer for a number of steps."""
+
+    steps: int
+    settings: CellSettings
+
+    @property
+    def warm_up(self) -> int:
+        return min(self.settings.warm_up, self.steps // 5)
+
+    @property
+    def learning_rate(self) -> float:
+        return self.settings.learning_rate
+
+    @property
+    def weight_decay(self) -> float:
+        return self.settings.weight_decay
+
+
+def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Tensor:
+    """Log loss of every member over the known cells of pairs of a day and a stream."""
+    days, streams = pairs.T
+    base = data.base[days, streams].nan_to_num(0.0).to(data.device)
+    outcome = data.outcome[days, streams].to(data.device)
+    logits = base + network(*data.shown(days, streams))
+    known = ~outcome.isnan()
+    outcome = outcome.nan_to_num(0.0).expand_as(logits)
+    losses = F.binary_cross_entropy_with_logits(logits, outcome, reduction="none")
+    return (losses * known).sum() / (known.sum().clamp(min=1) * len(logits))
+
+
+@torch.no_grad()
+def added_logits(network: CellNetwork, data: CellData, days: IntArray) -> FloatArray:
+    """What the network adds to the base on days, [day, stream, root, target]."""
+    streams = torch.arange(data.shape[1])
+    parts = []
+    for some in torch.from_numpy(days).split(DAYS_AT_ONCE):
+        pairs = torch.cartesian_prod(some, streams)
+        added = network(*data.shown(*pairs.T)).mean(dim=0).cpu()
+        parts.append(added.unflatten(0, (len(some), len(streams))))
+    found: FloatArray = torch.cat(parts).double().numpy()
+    return found
+
+
+def choose_weights(
+    stack: FloatArray, network: FloatArray, came: FloatArray
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """For each target how far to go from the stack's logits to the network's, both [day, stream,
+    root, target], and by how much the log loss of the outcomes is lower then."""
+    weights, gains = [], []
+    for number in range(len(TARGETS)):
+        one, other, outcome = (values[..., number] for values in (stack, network, came))
+        by_weight = np.stack([_daily_loss(one + w * (other - one), outcome) for w in WEIGHTS])
+        by_weight = by_weight[:, ~np.isnan(by_weight).any(axis=0)]
+        best, gain = 0, 0.0
+        if by_weight.shape[1] > 1:
+            best = int(by_weight.mean(axis=1).argmin())
+            lower = by_weight[0] - by_weight[best]
+            error = float(lower.std(ddof=1)) / np.sqrt(len(lower))
+            gain = float(lower.mean())
+            if gain <= ERRORS * error:
+                best, gain = 0, 0.0
+        weights.append(WEIGHTS[best])
+        gains.append(gain)
+    return tuple(weights), tuple(gains)
+
+
+def blended(stack: FloatArray, network: FloatArray, weights: Sequence[float]) -> FloatArray:
+    """What is said, [..., target]; exactly the stack where the weight is 0."""
+    moved: FloatArray = stack + np.array(weights) * (network - stack)
+    return moved
+
+
+def _daily_loss(logits: FloatArray, outcome: FloatArray) -> FloatArray:
+    """Mean log loss of each day, from [day, stream, root]; NaN where nothing is known."""
+    chance = expit(logits)
+    hit = np.where(outcome == 1, chance, 1 - chance)
+    known = ~(np.isnan(outcome) | np.isnan(logits))
+    losses = np.where(known, -np.log(np.maximum(np.nan_to_num(hit, nan=1.0), LEAST)), 0.0)
+    total, number = losses.sum(axis=(1, 2)), known.sum(axis=(1, 2))
+    means: FloatArray = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+    return means
+
+
+def direct_logits(
+    stack: PooledStack, fit: CellFit | None, history: History
+) -> Callable[[date], FloatArray]:
+    """What is said at an origin, [target, stream, root]: the stack's answer, moved as far to the
+    network's as was decided."""
+
+    def at(origin: date) -> FloatArray:
+        answers = stack.answers(history, origin)
+        if fit is None or not any(fit.weights):
+            return answers.stack
+        day = origin + timedelta(days=1)
+        known = fit.at(day)
+        if known is None and stack.counts.fit.out_of_fold.place(day) is not None:
+            return answers.stack  # a training day, which both networks have seen
+        return known if known is not None else _asked(stack, fit, day, answers)
+
+    return at
+
+
+@torch.no_grad()
+def _asked(stack: PooledStack, fit: CellFit, day: date, answers: StackAnswers) -> FloatArray:
+    """Of a day that is not among those of fitting."""
+    one_day = StackAnswers(*(logits[:, None] for logits in answers))
+    inputs = cell_inputs(stack.counts, [day], one_day, before=fit.network.config.days)
+    shown = (torch.from_numpy(values[0]) for values in (inputs.columns, inputs.surprises))
+    added = fit.network(*shown).mean(dim=0).double().numpy()
+    direct = blended(np.moveaxis(answers.stack, 0, -1), inputs.base[0] + added, fit.weights)
+    return np.moveaxis(direct, -1, 0)
