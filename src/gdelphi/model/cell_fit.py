@@ -34,8 +34,9 @@ from gdelphi.measures.targets import outcomes
 from gdelphi.model.cell_inputs import CellInputs, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.model.optimizer import ema_copy, learning_rate, optimizer_for, update_ema
-from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers, place_of
+from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers
 from gdelphi.stack.linear import expit
+from gdelphi.stack.usual import place_of
 
 FORMAT: Final = 1
 CELL_FOLDER: Final = "cell_network"  # in that of the stack

@@ -39,7 +39,8 @@ from gdelphi.stack.linear import INTERCEPT, SIMPLE, Answers, Stack, ask, expit, 
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
-from gdelphi.stack.usual import usual_of
+from gdelphi.stack.usual import place_of, usual_of
+from gdelphi.stack.week_lines import WeekFit
 
 INTENSITY: Final = "intensity"
 TREES: Final = "trees"
@@ -86,13 +87,6 @@ class OutOfFold(NamedTuple):
         return None if place is None else self.logits[name][:, place].astype(np.float64)
 
 
-def place_of(day: date, ordinals: IntArray) -> int | None:
-    """Of a day among increasing ordinals; None if it is none of them."""
-    place = int(np.searchsorted(ordinals, day.toordinal()))
-    known = place < len(ordinals) and ordinals[place] == day.toordinal()
-    return place if known else None
-
-
 class StackAnswers(NamedTuple):
     """Logits for a day of the stack and of what it rests on, each [target, stream, root]."""
 
@@ -126,6 +120,8 @@ class StackFit:
     seasons: bool
     """whether the table of cells has seasons"""
     out_of_fold: OutOfFold
+    week: WeekFit | None = None
+    """of the days after tomorrow; None: of a fit that knows nothing of them"""
 
 
 class StartLogits(NamedTuple):
