@@ -38,8 +38,8 @@ from gdelphi.measures.targets import outcomes
 from gdelphi.model.cell_fit import (
     CellFit,
     CellSettings,
+    DirectReading,
     cell_network_of,
-    direct_logits,
     fit_cells,
 )
 from gdelphi.scores.probabilities import brier, skill
@@ -48,6 +48,7 @@ from gdelphi.stack.files import stack_of_pack
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import POOLED, STACK, CountForecasters
 from gdelphi.stack.linear import SIMPLE, ask, expit
+from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
@@ -65,6 +66,13 @@ class Fitted(NamedTuple):
     cells: CellFit
     days: Days
     """target days of each part of the split"""
+
+    @property
+    def direct(self) -> DirectReading:
+        """What stack and network say together."""
+        fit = self.counts.fit.week
+        week = None if fit is None else WeekStack(self.counts, fit)
+        return DirectReading(self.counts.stack, self.cells, self.counts.panel.roots, week)
 
 
 def tell(what: str) -> None:
@@ -117,7 +125,7 @@ def ask_all(
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """forecaster -> [target, day, stream, root], and the outcomes."""
     panel, forecasters = fitted.counts.panel, [fitted.counts.stack, *others]
-    direct = direct_logits(fitted.counts.stack, fitted.cells, panel.roots)
+    direct = fitted.direct
     said: dict[str, list[FloatArray]] = {}
     came = []
     for day in days:
@@ -126,7 +134,7 @@ def ask_all(
         for name, found in ask(forecasters, panel.roots, origin).items():
             values = [[one.probability(target) for one in found] for target in TARGETS]
             said.setdefault(name, []).append(np.array(values))
-        said.setdefault(DIRECT, []).append(expit(direct(origin)))
+        said.setdefault(DIRECT, []).append(expit(direct.tomorrow(origin)))
     answers = {name: np.stack(values, axis=1) for name, values in said.items()}
     return answers, np.stack(came, axis=1)
 

@@ -73,6 +73,8 @@ class Recipe:
     seed: int
     gdelphi: str
     """version"""
+    week: bool = False
+    """the seven days after the origin, and not tomorrow alone"""
 
     @property
     def id(self) -> str:
@@ -81,7 +83,10 @@ class Recipe:
 
     def plain(self) -> dict[str, Any]:
         """The same in the types of JSON."""
-        return {**asdict(self), "origin": self.origin.isoformat(), "streams": list(self.streams)}
+        plain = {**asdict(self), "origin": self.origin.isoformat(), "streams": list(self.streams)}
+        if not self.week:  # as before there were weeks: who made such a forecast finds it
+            del plain["week"]
+        return plain
 
 
 @dataclass(frozen=True)
@@ -243,7 +248,8 @@ def read_manifest(folder: Path) -> ForecastManifest:
 
 
 def _manifest(content: Mapping[str, Any]) -> ForecastManifest:
-    fields = {name: content[name] for name in Recipe.__dataclass_fields__}
+    names = [name for name in Recipe.__dataclass_fields__ if name in content or name != "week"]
+    fields = {name: content[name] for name in names}
     fields |= {"origin": date.fromisoformat(fields["origin"]), "streams": tuple(fields["streams"])}
     return ForecastManifest(
         recipe=Recipe(**fields),

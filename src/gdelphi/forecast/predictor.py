@@ -7,7 +7,7 @@ is a function of the days up to it, the model's folder and the seed.
 """
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -50,6 +50,7 @@ from gdelphi.forecast.publisher import (
     make_coherent,
 )
 from gdelphi.forecast.recombine import draw_recombination, law_of_days, recombined_atoms
+from gdelphi.forecast.week import OriginWeek, WeekPrediction, published_week, week_prediction
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
@@ -59,7 +60,7 @@ from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import occurs_of, shares_of, surge_threshold
-from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, direct_logits
+from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, DirectReading
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
     FURTHEST,
@@ -74,6 +75,7 @@ from gdelphi.stack.linear import (
     ask,
     default_stack,
 )
+from gdelphi.stack.week import WeekStack
 from gdelphi.text.forecaster import TextForecaster, text_forecaster
 
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
@@ -122,9 +124,12 @@ class Predictor:
         self.sequences = Sequences(self.pack, self.settings)
         self.pooled_stack = _pooled_stack(self.folder, self.pack)
         """what forecasts without a network; None: the simple stack alone"""
+        self.week_stack = _week_stack(self.pooled_stack)
+        """the same of the week ahead; None: the model knows nothing of it"""
+        self._direct = self._direct_reading()
         self.sampler = Sampler(
             self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
-            direct=_direct_of(self.folder, self.pooled_stack, self.pack.profiles),
+            direct=self._direct.tomorrow if self._direct else None,
         )  # fmt: skip
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
@@ -174,6 +179,19 @@ class Predictor:
     def target_days(self, part: SplitPart) -> list[date]:
         """The days of a part of the split that can be targets."""
         return [self.sequences.day(int(number)) for number in self.sequences.targets(part)]
+
+    def _direct_reading(self) -> DirectReading | None:
+        if self.pooled_stack is None:
+            return None
+        folder = self.folder / STACK_FOLDER / CELL_FOLDER
+        cells = CellFit.load(folder) if folder.exists() else None
+        return DirectReading(self.pooled_stack, cells, self.pack.profiles, self.week_stack)
+
+    def direct_week(self, origin: date) -> FloatArray:
+        """Logits of the week by stack and network, [target, horizon, stream, root]."""
+        if self._direct is None:
+            raise ForecastError(f"the model in {self.folder} speaks of tomorrow only")
+        return self._direct.week(origin)
 
     # What is published: fitted by `calibrate`, kept beside the model.
 
@@ -322,8 +340,10 @@ class Predictor:
         *,
         horizon: int = 1,
         partial: bool = False,
+        week: bool = False,
     ) -> list[Prediction]:
-        """What is published about a day after an origin, for some streams or all."""
+        """What is published about a day after an origin, for some streams or all; with `week` also
+        about all seven days, if the model speaks of them."""
         streams = tuple(streams) if streams else self.streams
         unknown = [stream for stream in streams if stream not in self.streams]
         if unknown:
@@ -333,7 +353,8 @@ class Predictor:
             )
         forecasts = self.forecasts_at(origin, horizon=horizon)
         return [
-            forecasts.prediction(self.streams.index(stream), partial=partial) for stream in streams
+            forecasts.prediction(self.streams.index(stream), partial=partial, week=week)
+            for stream in streams
         ]
 
     def forecasts_at(
@@ -396,8 +417,34 @@ class OriginForecasts:
             )
         return make_coherent(forecasts)
 
-    def prediction(self, place: int, *, partial: bool) -> Prediction:
-        """The same with all that it rests on; of all three levels."""
+    @cached_property
+    def week(self) -> OriginWeek | None:
+        """The week after the origin; None where the model knows nothing of it."""
+        predictor = self.predictor
+        if predictor.week_stack is None:
+            return None
+        published = self.answers["root"][PUBLISHED]
+        tomorrow = [make_coherent({"root": one})["root"] for one in published]
+        return published_week(
+            predictor.week_stack,
+            predictor.direct_week,
+            self.histories["root"],
+            self.origin,
+            tomorrow,
+        )
+
+    def week_prediction(self, place: int) -> WeekPrediction | None:
+        """The week of the stream at a place, with its possible weeks."""
+        if self.week is None:
+            return None
+        sampler, history = self.predictor.sampler, self.histories["root"].until(self.origin)
+        prior = self.sampled.day_probabilities[place][-len(history.days) :]
+        return week_prediction(
+            self.week, place, history, prior, number=sampler.number, seed=sampler.seed
+        )
+
+    def prediction(self, place: int, *, partial: bool, week: bool = False) -> Prediction:
+        """The same with all that it rests on; of all three levels, and of the week if asked for."""
         futures = self.futures(place)
         return Prediction(
             stream=self.predictor.streams[place],
@@ -425,6 +472,7 @@ class OriginForecasts:
             },
             futures=futures,
             brief=self.brief(place, futures),
+            week=self.week_prediction(place) if week else None,
         )
 
     def brief(self, place: int, futures: StreamFutures) -> tuple[BriefAtom, ...]:
@@ -456,14 +504,11 @@ def _pooled_stack(folder: Path, pack: Pack) -> PooledStack | None:
     return CountForecasters(load_stack(folder / STACK_FOLDER), pack.count_panel).stack
 
 
-def _direct_of(
-    folder: Path, stack: PooledStack | None, history: Profiles
-) -> Callable[[date], FloatArray] | None:
-    """The direct reading at an origin, [target, stream, root], where there is a stack."""
-    if stack is None:
+def _week_stack(stack: PooledStack | None) -> WeekStack | None:
+    """The week ahead by the stack, where that has been fitted for it."""
+    if stack is None or stack.counts.fit.week is None:
         return None
-    cells = folder / STACK_FOLDER / CELL_FOLDER
-    return direct_logits(stack, CellFit.load(cells) if cells.exists() else None, history)
+    return WeekStack(stack.counts, stack.counts.fit.week)
 
 
 def stack_files(folder: Path) -> list[str]:

@@ -34,6 +34,7 @@ from gdelphi.common.types import (
     History,
     Level,
 )
+from gdelphi.forecast.coherent_week import within_occurs
 from gdelphi.measures.phrases import lineage
 from gdelphi.scores.probabilities import brier
 from gdelphi.stack.fitted import PooledStack
@@ -415,19 +416,10 @@ def cap_by_parents(children: Forecast, parents: Forecast, level: Level) -> Forec
 def _within_occurs(forecast: Forecast) -> Forecast:
     """The nearest numbers with headline and surge no likelier than occurs.
 
-    Where one is, it and occurs become their mean; where both are above that mean, all three become
-    the mean of three. That is the projection onto what is possible, and the outcome is possible: so
-    the squared errors of the three can only fall in sum, where lowering the one or raising the
-    other would trust one of them. Undefined stays undefined.
+    That is the projection onto what is possible, and the outcome is possible: so the squared errors
+    of the three can only fall in sum, where lowering the one or raising the other would trust one
+    of them.
     """
-    higher = np.fmax(forecast.headline, forecast.surge)
-    lower = np.fmin(forecast.headline, forecast.surge)
-    occurs = np.where(higher > forecast.occurs, (forecast.occurs + higher) / 2, forecast.occurs)
-    both = ~np.isnan(forecast.surge) & (lower > occurs)
-    occurs = np.where(both, (forecast.occurs + higher + lower) / 3, occurs)
-    return replace(
-        forecast,
-        occurs=occurs,
-        headline=np.minimum(forecast.headline, occurs),
-        surge=np.minimum(forecast.surge, occurs),
-    )
+    values = np.stack([forecast.occurs, forecast.headline, forecast.surge])
+    occurs, headline, surge = within_occurs(values)
+    return replace(forecast, occurs=occurs, headline=headline, surge=surge)

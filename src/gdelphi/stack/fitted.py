@@ -193,12 +193,21 @@ class CountForecasters:
     panel: CountPanel
     latest: dict[date, StackAnswers] = field(default_factory=dict)
     """for the target days that were asked about last"""
+    baselines: dict[date, FloatArray] = field(default_factory=dict)
+    """logits of the simple stack's members for the same, [target, stream, root, member]"""
 
-    def keep(self, day: date, answers: StackAnswers) -> None:
+    def keep(self, day: date, answers: StackAnswers, baselines: FloatArray) -> None:
         """Remember an answer, and forget the oldest."""
-        self.latest[day] = answers
+        self.latest[day], self.baselines[day] = answers, baselines
         while len(self.latest) > KEPT:
-            self.latest.pop(next(iter(self.latest)))
+            oldest = next(iter(self.latest))
+            del self.latest[oldest], self.baselines[oldest]
+
+    def baseline_logits(self, answers: Answers) -> FloatArray:
+        """Of the simple stack's members, [target, stream, root, member]."""
+        return np.stack(
+            [answered(answers, member.name) for member in self.fit.simple.members], axis=-1
+        )
 
     @cached_property
     def _blocks(self) -> Callable[[int], _Block]:
@@ -333,9 +342,9 @@ class TableForecaster(_CountForecaster):
 
     def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
         fit, names = self.counts.fit, [member.name for member in self.counts.fit.simple.members]
+        members = self.counts.baseline_logits(answers)
         simple, intensity = answered(answers, SIMPLE), answered(answers, INTENSITY)
         base = all_base_logits(fit, simple, intensity)
-        members = np.stack([answered(answers, name) for name in names], axis=-1)
         start = StartLogits(members[:, None], simple[:, None], intensity[:, None], base[:, None])
         table = whole_table(self.counts.table(origin + timedelta(days=1)), start, names)
         return np.stack(
@@ -360,7 +369,8 @@ class PooledStack(_CountForecaster):
         simple, intensity = given[..., 0], given[..., 1]
         base = all_base_logits(self.counts.fit, simple, intensity)
         kept = StackAnswers(simple, intensity, base, logits)
-        self.counts.keep(origin + timedelta(days=1), kept)
+        members = self.counts.baseline_logits(answers)
+        self.counts.keep(origin + timedelta(days=1), kept, members)
         return logits
 
     def answers(self, history: History, origin: date) -> StackAnswers:

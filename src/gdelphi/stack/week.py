@@ -4,7 +4,7 @@ On days of fitting the answers rest on fits that did not see those days.
 """
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from gdelphi.common.types import AHEAD, FloatArray, History
 from gdelphi.measures.targets import surge_threshold
 from gdelphi.measures.week_targets import escalation_base, material_conflict
 from gdelphi.stack.expected_week import expected_week
-from gdelphi.stack.fitted import BLOCK_DAYS, CountForecasters, answered
-from gdelphi.stack.linear import SIMPLE, Answers, ask, volume_features
+from gdelphi.stack.fitted import BLOCK_DAYS, KEPT, CountForecasters
+from gdelphi.stack.linear import ask, volume_features
 from gdelphi.stack.week_lines import (
     ConflictInputs,
     OriginInputs,
@@ -83,6 +83,7 @@ class WeekStack:
     def __init__(self, counts: CountForecasters, fit: WeekFit) -> None:
         self.counts, self.fit = counts, fit
         self._blocks = lru_cache(2)(self._make_block)
+        self._latest: dict[date, WeekAnswer] = {}
 
     @cached_property
     def _past(self) -> PastWeeks:
@@ -100,23 +101,30 @@ class WeekStack:
         origins = np.arange(number * BLOCK_DAYS, last)
         return expected_week(self.counts.fit.intensity, self.counts.panel, origins)
 
-    def answer(self, history: History, origin: date, answers: Answers | None = None) -> WeekAnswer:
-        """The week after an origin; `answers` are those of the stack and its members for tomorrow,
-        if they are known already."""
-        stack = self.counts.stack
-        answers = answers or ask([stack], history, origin)
-        names = [member.name for member in self.counts.fit.simple.members]
-        members = np.stack([answered(answers, name) for name in names], axis=-1)
-        tomorrow, simple = (answered(answers, name)[:, None] for name in (stack.name, SIMPLE))
+    def answer(self, history: History, origin: date) -> WeekAnswer:
+        """The week after an origin; the last few are kept."""
+        if origin not in self._latest:
+            while len(self._latest) >= KEPT:
+                self._latest.pop(next(iter(self._latest)))
+            self._latest[origin] = self._answer(history, origin)
+        return self._latest[origin]
+
+    def _answer(self, history: History, origin: date) -> WeekAnswer:
+        counts, day = self.counts, origin + timedelta(days=1)
+        answers = counts.stack.answers(history, origin)
+        members = counts.baselines.get(day)
+        if members is None:  # a day of fitting, for which the stack asks nobody
+            members = counts.baseline_logits(ask(counts.fit.simple.members, history, origin))
         expected = self.expected_rows(origin)[None]
-        inputs = origin_inputs(
-            self.counts, self._past, [origin], tomorrow, members[:, None], expected
-        )
-        lines, plain = self.fit.lines, self.fit.simple
-        known = self.fit.at(origin)
-        logits = lines.logits(inputs, expects=True, tomorrow=tomorrow)[:, 0]
+        tomorrow, simple = answers.stack[:, None], answers.simple[:, None]
+        inputs = origin_inputs(counts, self._past, [origin], tomorrow, members[:, None], expected)
+        lines, plain, known = self.fit.lines, self.fit.simple, self.fit.at(origin)
+        if known is None:
+            known = lines.logits(inputs, expects=True, tomorrow=tomorrow)[:, 0]
+        else:
+            known[:, 0] = answers.stack  # as it is, where the others were rounded to be kept
         return WeekAnswer(
-            logits if known is None else known,
+            known,
             plain.logits(inputs, expects=False, tomorrow=simple)[:, 0],
             expected[0],
             lines.escalations(inputs.conflict, expects=True)[0],
