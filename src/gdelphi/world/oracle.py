@@ -201,6 +201,14 @@ class Oracle:
             memory = self.law.remember(past, memory, self._news(past))
         return memory
 
+    def places(self, streams: tuple[str, ...]) -> list[int]:
+        """Where streams stand among those of the world."""
+        place = {fips: index for index, fips in enumerate(self.law.map.streams)}
+        for stream in streams:
+            if stream not in place:
+                raise ForecastError(f"{stream} is no stream of this world")
+        return [place[stream] for stream in streams]
+
     def _index(self, day: date) -> int:
         index = (day - self.law.config.start).days
         if not 0 <= index <= self.law.config.days:
@@ -218,12 +226,10 @@ class Oracle:
         odds, rates = self.prospect(origin + timedelta(days=1))
         thresholds = surge_threshold(history, origin)
         occurs = level.occurs(odds, rates)
-        places = {fips: index for index, fips in enumerate(self.law.map.streams)}
         forecasts = []
-        for number, stream in enumerate(history.streams):
-            if stream not in places:
-                raise ForecastError(f"{stream} is no stream of this world")
-            place = places[stream]
+        for number, (stream, place) in enumerate(
+            zip(history.streams, self.places(history.streams), strict=True)
+        ):
             seed = [self.law.config.seed, 5, origin.toordinal(), place]
             weights = level.sample(
                 np.random.default_rng(seed), odds[place], rates[:, place], self.samples
