@@ -34,7 +34,7 @@ from gdelphi.model.cell_fit import (
 from gdelphi.model.cell_inputs import CellInputs, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.scores.probabilities import brier, skill
-from gdelphi.stack.fitted import STACK
+from gdelphi.stack.fitted import STACK, CountForecasters
 from gdelphi.world.config import world_config
 from gdelphi.world.draw_law import draw_law
 from stack import ask_all, simulated, simulated_stack, stored, tell

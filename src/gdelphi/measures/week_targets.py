@@ -78,7 +78,7 @@ def week_outcomes(history: History, origin: date) -> WeekOutcomes:
 def onset_cells(history: History, origin: date) -> BoolArray:
     """Cells without a row on the last days up to the origin, [stream, code]."""
     known = days_until(history, origin)
-    recent = history.counts[:, max(known - QUIET_DAYS, 0) : known]
+    recent = occurs_of(history.counts[:, max(known - QUIET_DAYS, 0) : known])
     quiet: BoolArray = ~recent.any(axis=1)
     return quiet
 
