@@ -10,7 +10,7 @@ from gdelphi.common.errors import TrainingError
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
-from gdelphi.common.types import IntArray, VectorArray
+from gdelphi.common.types import TARGETS, IntArray, VectorArray
 from gdelphi.gdelt.cameo import root_codes
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import finest_codes
@@ -136,7 +136,8 @@ def load_training_data(
 def _direct(
     settings: Settings, stack: PackStack, pack: Pack, device: torch.device, on_step: OnStep
 ) -> VectorArray | None:
-    """What stack and cell network say of the days of validation A and B, by the day before each."""
+    """What stack and cell network say of the days of validation A and B, by the day before each.
+    The model learns of tomorrow, so what they say of days further on is left out."""
     fitted = stack.load()
     if fitted is None or stack.folder is None:
         return None
@@ -144,9 +145,10 @@ def _direct(
     counts = CountForecasters(fitted, pack.count_panel)
     cells = cell_network_of(counts, stack.folder, chosen, device=device, on_step=on_step)
     days, streams = pack.shape
-    logits = np.full((streams, days, *cells.logits.shape[::3]), np.nan, np.float32)
+    tomorrow = cells.logits[: len(TARGETS)]
+    logits = np.full((streams, days, *tomorrow.shape[::3]), np.nan, np.float32)
     origins = cells.days - 1 - pack.first_day.toordinal()
-    logits[:, origins] = cells.logits.transpose(2, 1, 0, 3)
+    logits[:, origins] = tomorrow.transpose(2, 1, 0, 3)
     return logits
 
 
