@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from gdelphi.common.types import AHEAD, TARGETS
 from gdelphi.forecast.archive import StoredForecast
 
-# Names of the tables' columns. `week.py` and `week_tables.py` have them too, but bring with them all
-# that makes forecasts: seconds of imports. A test holds them together.
+# Names of the tables' columns. `week.py` and `week_tables.py` have them too, but bring with them
+# all that makes forecasts: seconds of imports. A test holds them together.
 FORECASTERS: Final = ("published", "stack", "simple stack", "usual")
 WITHIN: Final = 0
 """the horizon that stands for the week"""
@@ -122,14 +122,14 @@ def read_week(forecast: StoredForecast) -> StoredWeek | None:
     )
 
 
-Rows = Iterable[Mapping[str, Any]]
+TableRows = Iterable[Mapping[str, Any]]
 
 
 def _chances(row: Mapping[str, Any]) -> Chances:
     return Chances(*(row[name] for name in FORECASTERS))
 
 
-def _cells(rows: Rows) -> dict[tuple[str, str, str], WeekCell]:
+def _cells(rows: TableRows) -> dict[tuple[str, str, str], WeekCell]:
     by_cell: dict[tuple[str, str, str], dict[int, Chances]] = {}
     for row in rows:
         key = row["stream"], row["code"], row["target"]
@@ -144,7 +144,7 @@ def _cells(rows: Rows) -> dict[tuple[str, str, str], WeekCell]:
     }
 
 
-def _rows(rows: Rows) -> dict[tuple[str, str], WeekRows]:
+def _rows(rows: TableRows) -> dict[tuple[str, str], WeekRows]:
     by_root: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         by_root.setdefault((row["stream"], row["code"]), []).append(row)
@@ -159,11 +159,11 @@ def _rows(rows: Rows) -> dict[tuple[str, str], WeekRows]:
     return found
 
 
-def _escalations(rows: Rows) -> dict[str, Chances]:
+def _escalations(rows: TableRows) -> dict[str, Chances]:
     return {row["stream"]: _chances(row) for row in rows if row["published"] is not None}
 
 
-def _possible(rows: Rows) -> dict[tuple[str, str], PossibleWeeks]:
+def _possible(rows: TableRows) -> dict[tuple[str, str], PossibleWeeks]:
     having: dict[tuple[str, str], list[float]] = {}
     number: dict[str, int] = {}
     for row in rows:

@@ -111,7 +111,7 @@ def _entries(listed: Sequence[Listed]) -> list[page.FrontEntry]:
             target_day=report.target_day,
             banners=report.banners,
             changes=report.changes[: page.HEADLINE_CHANGES],
-            week=list(report.week),
+            week=report.week,
         )
         for report in listed
     ]

@@ -148,7 +148,8 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
     yield "**Likely, and who**"
     yield ""
     for event in roots[:EVENTS]:
-        yield f"- {escape(event.label)}, a headline with {shown_percent(event.headline)}{_who(event)}"
+        headline = shown_percent(event.headline)
+        yield f"- {escape(event.label)}, a headline with {headline}{_who(event)}"
         for row in event.evidence[:REPORTS]:
             yield (
                 f"  - {row.day}: {escape(row.words)} "

@@ -50,7 +50,7 @@ class FrontEntry(Content):
     target_day: date
     banners: list[str]
     changes: list[Change]
-    week: list[str] = []
+    week: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report, folder: str) -> "FrontEntry":
@@ -62,7 +62,7 @@ class FrontEntry(Content):
             target_day=report.target_day,
             banners=report.banners,
             changes=report.changes[:HEADLINE_CHANGES],
-            week=report.week.sentences if report.week else [],
+            week=tuple(report.week.sentences) if report.week else (),
         )
 
 

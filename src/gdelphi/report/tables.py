@@ -145,10 +145,10 @@ def week_files(report: Report) -> dict[str, str]:
     }
 
 
-WeekRows = Callable[[Report, CountryReport, CountryWeek], Iterator[CsvRow]]
+WeekCsv = Callable[[Report, CountryReport, CountryWeek], Iterator[CsvRow]]
 
 
-def _rows_of(report: Report, rows: WeekRows) -> Iterator[CsvRow]:
+def _rows_of(report: Report, rows: WeekCsv) -> Iterator[CsvRow]:
     for country in report.countries:
         if country.week is not None:
             yield from rows(report, country, country.week)

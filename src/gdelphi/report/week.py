@@ -1,7 +1,7 @@
 """The week of a stored forecast as content of a report: countries, and what is unusual over all.
 
-Numbers are those of the forecast's tables. What is unusual is decided in `forecast/unusual.py`; here
-it gets its words.
+Numbers are those of the forecast's tables. What is unusual is decided in `forecast/unusual.py`;
+here it gets its words.
 """
 
 from datetime import date
@@ -41,15 +41,15 @@ ESCALATIONS: Final = 5
 ONSETS: Final = 5
 WITHIN: Final = 0  # horizon of the record that stands for the week
 NO_WEEK: Final = (
-    "The model behind this forecast speaks of tomorrow only: of the days after it, and of the week, "
-    "nothing is said."
+    "The model behind this forecast speaks of tomorrow only: of the days after it, and of the "
+    "week, nothing is said."
 )
 RANKED_BY: Final = (
     "Countries are ranked by how much more than the usual the forecast says about conflict within "
-    "the week: the information, in bits, of its probabilities against the usual ones, added up over "
-    "protest, show of force, coercion, assault, fighting and mass violence, as headlines and as "
-    "surges. Events with less than one report in a usual week are left out. Usual is how often it "
-    "came in the last 52 weeks."
+    "the week: the information, in bits, of its probabilities against the usual ones, added up "
+    "over protest, show of force, coercion, assault, fighting and mass violence, as headlines and "
+    "as surges. Events with less than one report in a usual week are left out. Usual is how often "
+    "it came in the last 52 weeks."
 )
 WILL: Final = {
     "occurs": "is reported",
