@@ -27,12 +27,13 @@ from gdelphi.judge.week import (
     onset_cases,
     week_gains,
     week_scores,
+    week_skill,
     week_table,
     without_network,
 )
 from gdelphi.measures.week_targets import week_outcomes
 from gdelphi.model.cell_fit import DirectReading
-from gdelphi.scores.probabilities import Skill
+from gdelphi.scores.probabilities import Skill, brier
 from gdelphi.stack.linear import SIMPLE, expit
 from gdelphi.world.oracle_week import WeekOracle
 
@@ -87,6 +88,7 @@ def show_weeks(weeks: JudgedWeeks) -> None:
             rows["published, of the way"] = _ways(lines, PUBLISHED)
         gains = [_interval(g.skill) for g in week_gains(weeks) if g.target == target]
         rows["what the network adds"] = gains
+        rows["published against the stack"] = _against(weeks, TARGETS.index(target))
         errors = [lines[PUBLISHED, h].calibration_error for h in HORIZONS]
         rows["calibration error"] = [f"{error:.4f}" for error in errors]
         for name, cells in rows.items():
@@ -110,6 +112,18 @@ def _ways(lines: dict[Any, WeekScore], name: str) -> list[str]:
         bar, ours, best = (lines[one, horizon].brier for one in (SIMPLE, name, ORACLE))
         ways.append(f"{(bar - ours) / (bar - best):.0%}")
     return ways
+
+
+def _against(weeks: JudgedWeeks, target: int) -> list[str]:
+    """What is published against the stack at each horizon, network and agreement together."""
+    skills = []
+    for place in range(len(HORIZONS)):
+        outcome = weeks.outcome[:, target, place]
+        ours, bar = (
+            brier(weeks.said[name][:, target, place], outcome) for name in (PUBLISHED, STACK)
+        )
+        skills.append(_interval(week_skill(ours, bar)))
+    return skills
 
 
 def _interval(skill: Skill) -> str:

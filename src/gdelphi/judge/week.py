@@ -26,6 +26,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.forecast.coherent_week import coherent_week, within_occurs
 from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
+from gdelphi.forecast.week import USUAL
 from gdelphi.forecast.week_tables import WITHIN
 from gdelphi.judge.compare import mean_of_known
 from gdelphi.measures.week_targets import WeekOutcomes
@@ -215,8 +216,10 @@ def _escalation_scores(weeks: JudgedWeeks) -> Iterator[WeekScore]:
 def _lines(
     said: Mapping[str, FloatArray], outcome: FloatArray, horizon: int, target: str, cells: str
 ) -> Iterator[WeekScore]:
-    """Of all forecasters, on the cells that all of them speak of."""
-    spoken = ~np.any([np.isnan(values) for values in said.values()], axis=0)
+    """Of all forecasters, on the cells that all of them speak of; only what is usual may be
+    unknown."""
+    speaks = [~np.isnan(values) for name, values in said.items() if name != USUAL]
+    spoken = np.logical_and.reduce(speaks)
     known = np.where(spoken, outcome, np.nan)
     if np.isnan(known).all():
         return

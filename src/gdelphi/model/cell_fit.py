@@ -293,15 +293,26 @@ class _Schedule:
 
 
 def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Tensor:
-    """Log loss of every member over the known cells of pairs of a day and a stream."""
+    """Log loss of every member over the known cells of pairs of a day and a stream, by what each
+    output counts."""
     days, streams = pairs.T
     base = data.base[days, streams].nan_to_num(0.0).to(data.device)
     outcome = data.outcome[days, streams].to(data.device)
     logits = base + network(*data.shown(days, streams))
-    known = ~outcome.isnan()
+    counted = (~outcome.isnan()) * _output_weights(outcome.shape[-1]).to(data.device)
     outcome = outcome.nan_to_num(0.0).expand_as(logits)
     losses = F.binary_cross_entropy_with_logits(logits, outcome, reduction="none")
-    return (losses * known).sum() / (known.sum().clamp(min=1) * len(logits))
+    return (losses * counted).sum() / (counted.sum().clamp(min=1) * len(logits))
+
+
+def _output_weights(outputs: int) -> torch.Tensor:
+    """How much each output counts: tomorrow, which is asked about most, as much as all further
+    horizons together."""
+    weights = torch.ones(outputs)
+    further = outputs - len(TARGETS)
+    if further:
+        weights[: len(TARGETS)] = further / len(TARGETS)
+    return weights
 
 
 @torch.no_grad()
