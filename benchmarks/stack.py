@@ -8,7 +8,8 @@ A and B (those of a store are kept and used again), and asks them and the stack'
 every test day. Markdown on the standard output: skill against the simple stack, with 95% intervals,
 and calibration errors; what *direct*, the stack moved towards the cell network, adds to the stack;
 of a simulated world also the part of the way from the simple stack to the fair oracle, and the
-announcing codes that were found beside those of its law. `--validation` shows the answers out of
+announcing codes that were found beside those of its law. `--week` judges the week ahead as well,
+at every horizon. `--validation` shows the answers out of
 fold on validation A and B in place of test days: what settings may be chosen on.
 """
 
@@ -52,6 +53,7 @@ from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
+from week_ahead import judge_weeks, show_weeks
 
 CONTEXT_DAYS = 50
 ORACLE = "fair oracle"
@@ -172,7 +174,8 @@ def show_added(said: Mapping[str, FloatArray], came: FloatArray, cells: CellFit)
     ]
     row = [f"{one.value:+.3%} ({one.low:+.3%} to {one.high:+.3%})" for one in found]
     print(f"| Brier score | {' | '.join(row)} |")
-    print(f"| weight of the network | {' | '.join(f'{weight:g}' for weight in cells.weights)} |")
+    weights = " | ".join(f"{weight:g}" for weight in cells.weights[: len(TARGETS)])
+    print(f"| weight of the network | {weights} |")
 
 
 def main() -> None:
@@ -185,6 +188,7 @@ def main() -> None:
     parser.add_argument("--law", type=int)
     parser.add_argument("--every", type=int, default=1, help="days from one to the next")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--week", action="store_true", help="judge the week ahead too")
     parser.add_argument(
         "--train-days", type=int, default=0, help="last training days to learn from; 0: all"
     )
@@ -219,6 +223,9 @@ def main() -> None:
         print(f"The law's announcing codes: {', '.join(law)}.")
     show(said, came)
     show_added(said, came, fitted.cells)
+    if given.week:
+        oracle = simulated_panel(config).week_oracle() if config else None
+        show_weeks(judge_weeks(fitted.direct, judged, oracle))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from gdelphi.common.settings import (
     load_settings,
 )
 
-
 FURTHEST = 7  # days ahead that are forecast
 
 

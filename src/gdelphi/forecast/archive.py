@@ -42,12 +42,11 @@ def forecasts_folder(settings: Settings) -> Path:
     return settings.store.parent / "forecasts"
 
 
-def model_fingerprint(folder: Path, horizon: int = 1) -> str:
+def model_fingerprint(folder: Path) -> str:
     """A short name for a model's weights and what was fitted and chosen beside them. The namer is
     part of it by its digest in names.json."""
     digest = hashlib.sha256()
-    further = f"-{horizon}" if horizon > 1 else ""
-    published = [f"published-{level}{further}.json" for level in LEVELS]
+    published = [f"published-{level}.json" for level in LEVELS]
     chosen = [
         name for name in (NAMES_FILE, FUTURES_FILE, EXPECTED_FILE) if (folder / name).exists()
     ]

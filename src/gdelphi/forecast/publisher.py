@@ -203,17 +203,16 @@ def fit_publisher(
     *,
     before: Sequence[date],
     validation_b: Sequence[date],
-    horizon: int = 1,
     pooled: PooledStack | None = None,
 ) -> Publisher:
     """Fit on the days of validation B. The stack also learns from the days before it, unless it is
     a pooled one, which is fitted already and answers on validation B out of fold."""
-    earlier = [] if pooled else default_stack().examples(history, before, horizon)
+    earlier = [] if pooled else default_stack().examples(history, before)
     return fit_examples(
         level,
         readings,
         earlier=earlier,
-        examples=combination_of(readings, pooled).examples(history, validation_b, horizon),
+        examples=combination_of(readings, pooled).examples(history, validation_b),
         days=(min([*before, *validation_b]), max([*before, *validation_b])),
         pooled=pooled,
     )

@@ -38,8 +38,7 @@ class StreamWeeks:
     @property
     def within(self) -> BoolArray:
         """Which roots occur at least once, [K, root]."""
-        within: BoolArray = self.happens.any(axis=1)
-        return within
+        return np.asarray(self.happens.any(axis=1))
 
     def days_of(self, number: int) -> list[date]:
         """The seven past days of a week."""
@@ -89,6 +88,5 @@ def draw_weeks(
         tuple(history.days[int(starts[at])] for at in places)
         for places in (drawn.days, drawn.donors)
     )
-    return StreamWeeks(
-        first, donor, drawn.lent, happens, reweight(happens.any(axis=1), within[0], even)
-    )
+    reweighted = reweight(np.asarray(happens.any(axis=1)), within[0], even)
+    return StreamWeeks(first, donor, drawn.lent, happens, reweighted)

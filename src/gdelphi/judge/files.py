@@ -6,9 +6,10 @@
     scores/shares/DAY.parquet         CRPS, PIT and coverage of shares
     scores/expected/DAY.parquet       divergence and ROUGE of the expected day
     scores/futures/DAY.parquet        energy score, Sinkhorn distance and ROUGE of whole futures
+    scores/week/DAY.parquet           the week that begins with the day, where weeks are judged
     summary.json                      the tables
 
-A day is done when its three files are there; the last of them is written last. A file is written
+A day is done when all its files are there. A file is written
 beside its place and renamed, so a run that is killed leaves no half of one. Files say nothing of
 when or with what they were made: the same forecasts are the same bytes. That is what the controls
 for leakage compare, and why what was judged stands in run.json and not in their footers.
@@ -29,6 +30,7 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.files import alone, atomic_write, write_text_atomically
 
 KINDS: Final = ("probabilities", "shares", "expected", "futures")
+WEEK: Final = "week"
 
 
 class BacktestFolder:
@@ -85,19 +87,26 @@ class BacktestFolder:
         """The file of a target day."""
         return self.folder / "scores" / kind / f"{day.isoformat()}.parquet"
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of files that a day has."""
+        weeks = self.run()["origin"].get("asked", {}).get("horizon", 1) > 1
+        return (*KINDS, WEEK) if weeks else KINDS
+
     def done(self, day: date) -> bool:
         """Whether all files of a day are there."""
-        return all(self.path(kind, day).exists() for kind in KINDS)
+        return all(self.path(kind, day).exists() for kind in self.kinds)
 
     def days(self) -> list[date]:
         """Target days that are done."""
         last = self.path(KINDS[-1], date.min).parent
         written = [date.fromisoformat(path.stem) for path in last.glob("[0-9]*.parquet")]
-        return sorted(day for day in written if self.done(day))
+        kinds = self.kinds
+        return sorted(day for day in written if all(self.path(k, day).exists() for k in kinds))
 
     def write_day(self, day: date, tables: Mapping[str, pa.Table]) -> None:
-        """The tables of a day, one of each of KINDS."""
-        for kind in KINDS:
+        """The tables of a day, one of each kind."""
+        for kind in self.kinds:
             write_table(tables[kind], self.path(kind, day))
 
     def read_day(self, kind: str, day: date) -> pa.Table:

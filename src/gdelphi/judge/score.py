@@ -31,8 +31,9 @@ from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.tables import FUTURES_COLUMN
 from gdelphi.judge.files import read_columns, read_table, scores_path, write_table
+from gdelphi.judge.score_week import WeekScoreResult, score_weeks
 from gdelphi.measures.profiles import read_profiles
-from gdelphi.measures.targets import SURGE_DAYS, outcomes
+from gdelphi.measures.targets import LOOK_BACK, outcomes
 from gdelphi.scores.probabilities import (
     Skill,
     brier,
@@ -41,7 +42,6 @@ from gdelphi.scores.probabilities import (
 
 KEYS: Final = ("stream", "level", "code", "target")
 NOT_FORECASTERS: Final = (*KEYS, "which", FUTURES_COLUMN)
-LOOK_BACK: Final = 4 * SURGE_DAYS  # calendar days in which enough present ones are found
 REFERENCE: Final = "stack"
 
 
@@ -72,6 +72,8 @@ class ScoreResult:
     hindsight: int
     """among the scored, with something fitted on days after the origin: in no table"""
     standings: list[PublishedScore]
+    weeks: WeekScoreResult
+    """the same of the seven days after the origins"""
 
 
 def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = None) -> ScoreResult:
@@ -98,7 +100,9 @@ def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = No
     }
     paths = {key: path for key, path in paths.items() if path.exists()}
     hindsight = known + len(new) - len(paths)
-    return ScoreResult(folder, new, known, waiting, hindsight, list(_published_scores(paths)))
+    standings = list(_published_scores(paths))
+    weeks = score_weeks(settings, archive, as_of=as_of)
+    return ScoreResult(folder, new, known, waiting, hindsight, standings, weeks)
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

@@ -79,8 +79,7 @@ def onset_cells(history: History, origin: date) -> BoolArray:
     """Cells without a row on the last days up to the origin, [stream, code]."""
     known = days_until(history, origin)
     recent = occurs_of(history.counts[:, max(known - QUIET_DAYS, 0) : known])
-    quiet: BoolArray = ~recent.any(axis=1)
-    return quiet
+    return np.asarray(~recent.any(axis=1))
 
 
 def escalation_base(history: History, origin: date) -> FloatArray:

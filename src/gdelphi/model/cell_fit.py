@@ -169,7 +169,7 @@ def fit_cells(
     known, fitted = counts.fit.out_of_fold, counts.fit.week
     days = [date.fromordinal(day) for day in known.days.tolist()]
     on_step("gathering what the cell network is shown")
-    week = None if fitted is None else fitted.logits.astype(np.float32)
+    week = None if fitted is None else fitted.logits.astype(np.float64)
     inputs = cell_inputs(counts, days, known.answers, week, before=CellConfig.days)
     seen = counts.panel.roots.until(days[-1])
     came = np.stack([day_outcomes(seen, day, week=fitted is not None) for day in days])
@@ -208,7 +208,8 @@ def day_outcomes(history: History, day: date, *, week: bool) -> FloatArray:
         return np.stack([found[target] for target in TARGETS], axis=-1)
     came = week_outcomes(history, origin)
     both = np.concatenate([came.daily, came.within[:, None]], axis=1)
-    return outputs_last(both[:, None])[0]
+    found_week: FloatArray = outputs_last(both[:, None])[0]
+    return found_week
 
 
 class CellData:
@@ -292,15 +293,26 @@ class _Schedule:
 
 
 def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Tensor:
-    """Log loss of every member over the known cells of pairs of a day and a stream."""
+    """Log loss of every member over the known cells of pairs of a day and a stream, by what each
+    output counts."""
     days, streams = pairs.T
     base = data.base[days, streams].nan_to_num(0.0).to(data.device)
     outcome = data.outcome[days, streams].to(data.device)
     logits = base + network(*data.shown(days, streams))
-    known = ~outcome.isnan()
+    counted = (~outcome.isnan()) * _output_weights(outcome.shape[-1]).to(data.device)
     outcome = outcome.nan_to_num(0.0).expand_as(logits)
     losses = F.binary_cross_entropy_with_logits(logits, outcome, reduction="none")
-    return (losses * known).sum() / (known.sum().clamp(min=1) * len(logits))
+    return (losses * counted).sum() / (counted.sum().clamp(min=1) * len(logits))
+
+
+def _output_weights(outputs: int) -> torch.Tensor:
+    """How much each output counts: tomorrow, which is asked about most, as much as all further
+    horizons together."""
+    weights = torch.ones(outputs)
+    further = outputs - len(TARGETS)
+    if further:
+        weights[: len(TARGETS)] = further / len(TARGETS)
+    return weights
 
 
 @torch.no_grad()
@@ -395,7 +407,8 @@ class DirectReading:
         before = fit.network.config.days
         inputs = cell_inputs(self.stack.counts, [day], of_one_day, week, before=before)
         if self.stack.counts.fit.out_of_fold.place(day) is not None:
-            return inputs.stack[0]  # a training day, which both networks have seen
+            stack: FloatArray = inputs.stack[0]
+            return stack  # a training day, which both networks have seen
         shown = (torch.from_numpy(values[0]) for values in (inputs.columns, inputs.surprises))
         with torch.no_grad():
             added = fit.network(*shown).mean(dim=0).double().numpy()

@@ -129,16 +129,16 @@ def _load_week(folder: Path) -> WeekFit | None:
     if not (folder / "week.json").exists():
         return None
     content = json.loads((folder / "week.json").read_text(encoding="utf-8"))
-    both = [
+    stack, simple = (
         WeekLines(
             {target: [_line(one) for one in lines["days"][target]] for target in TARGETS},
             {target: _line(lines["within"][target]) for target in TARGETS},
             _line(lines["escalation"]),
         )
         for lines in (content["stack"], content["simple"])
-    ]
+    )
     arrays = load_file(folder / "week.safetensors")
-    return WeekFit(*both, arrays["days"], arrays["logits"])
+    return WeekFit(stack, simple, arrays["days"], arrays["logits"])
 
 
 def _plain(line: LinearModel) -> dict[str, Any]:
