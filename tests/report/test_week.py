@@ -19,6 +19,7 @@ from gdelphi.report.payload import payload
 from gdelphi.report.tables import csv_files
 from gdelphi.report.week import NO_WEEK, RANKED_BY, span, week_report
 from gdelphi.report.week_content import WeekSkill
+from gdelphi.report.week_record import JudgedRecord
 from helpers.report_checks import ORIGIN, check, forecasts, made, settings, streams
 from helpers.report_example import ORIGIN as EXAMPLE_ORIGIN
 from helpers.report_example import example_report
@@ -143,7 +144,8 @@ def test_a_record_of_the_week_is_told_and_shown(
     report: Report, said: StoredWeek, skill: float, low: float, high: float, words: str
 ) -> None:
     own = WeekSkill(brier=0.1234, skill=skill, low=low, high=high, days=61)
-    week = week_report(said, report.record, {0: {"headline": own}, 3: {"surge": own}})
+    judged_weeks = JudgedRecord("forecasts", {0: {"headline": own}, 3: {"surge": own}})
+    week = week_report(said, report.record, judged_weeks)
     assert (
         f"over 61 judged weeks headlines within the week were forecast {words}"
         in (week.sentences[2])

@@ -123,7 +123,7 @@ def _target(
     target: str,
     horizon: int,
 ) -> WeekTargetExplained:
-    number = TARGETS.index(target)  # type: ignore[arg-type]
+    number = TARGETS.index(target)
     behind = AHEAD if horizon == WITHIN else horizon - 1
     history = predictor.known_at("root", week.origin)
     cell = predictor.streams.index(week.stream), place

@@ -122,14 +122,14 @@ def read_week(forecast: StoredForecast) -> StoredWeek | None:
     )
 
 
-TableRows = Iterable[Mapping[str, Any]]
+StoredRows = Iterable[Mapping[str, Any]]
 
 
 def _chances(row: Mapping[str, Any]) -> Chances:
     return Chances(*(row[name] for name in FORECASTERS))
 
 
-def _cells(rows: TableRows) -> dict[tuple[str, str, str], WeekCell]:
+def _cells(rows: StoredRows) -> dict[tuple[str, str, str], WeekCell]:
     by_cell: dict[tuple[str, str, str], dict[int, Chances]] = {}
     for row in rows:
         key = row["stream"], row["code"], row["target"]
@@ -144,7 +144,7 @@ def _cells(rows: TableRows) -> dict[tuple[str, str, str], WeekCell]:
     }
 
 
-def _rows(rows: TableRows) -> dict[tuple[str, str], WeekRows]:
+def _rows(rows: StoredRows) -> dict[tuple[str, str], WeekRows]:
     by_root: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         by_root.setdefault((row["stream"], row["code"]), []).append(row)
@@ -159,11 +159,11 @@ def _rows(rows: TableRows) -> dict[tuple[str, str], WeekRows]:
     return found
 
 
-def _escalations(rows: TableRows) -> dict[str, Chances]:
+def _escalations(rows: StoredRows) -> dict[str, Chances]:
     return {row["stream"]: _chances(row) for row in rows if row["published"] is not None}
 
 
-def _possible(rows: TableRows) -> dict[tuple[str, str], PossibleWeeks]:
+def _possible(rows: StoredRows) -> dict[tuple[str, str], PossibleWeeks]:
     having: dict[tuple[str, str], list[float]] = {}
     number: dict[str, int] = {}
     for row in rows:

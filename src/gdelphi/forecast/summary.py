@@ -126,7 +126,9 @@ def summarise_forecast(forecast: StoredForecast) -> ForecastSummary:
             )
         )
     week = read_week(forecast)
-    return ForecastSummary(tuple(streams), tuple(changes[:CHANGES]), week and summarise_week(week))
+    return ForecastSummary(
+        tuple(streams), tuple(changes[:CHANGES]), summarise_week(week) if week else None
+    )
 
 
 def summarise_week(week: StoredWeek) -> WeekSummary:

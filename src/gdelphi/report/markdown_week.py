@@ -12,6 +12,7 @@ from gdelphi.report.week_content import (
     WeekRecord,
     WeekReport,
     WeekRoot,
+    WeekSkill,
 )
 
 TARGET: Final = "headline"
@@ -96,9 +97,14 @@ def _record(record: WeekRecord | None) -> Iterator[str]:
         for target, skill in by_target.items():
             yield (
                 f"| {when} | {target} | {skill.brier:.5f} | {skill.skill:.1%} | "
-                f"{skill.low:.1%} to {skill.high:.1%} | {skill.days:,} |"
+                f"{_interval(skill)} | {skill.days:,} |"
             )
     yield ""
+
+
+def _interval(skill: WeekSkill) -> str:
+    known = skill.low is not None and skill.high is not None
+    return f"{skill.low:.1%} to {skill.high:.1%}" if known else "too few"
 
 
 # --- a country ------------------------------------------------------------------------------------

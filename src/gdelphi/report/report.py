@@ -62,6 +62,7 @@ from gdelphi.report.plain import clean
 from gdelphi.report.record import record_of
 from gdelphi.report.tables import csv_files
 from gdelphi.report.week import week_report
+from gdelphi.report.week_record import week_record
 from gdelphi.store.status import Status, read_status
 
 SCHEMA: Final = "report.schema.json"
@@ -170,7 +171,7 @@ def gather_report(
         banners=banners(state),
         naming=describe_naming(manifest.named) if manifest else None,
         days=list(past.days),
-        week=week_report(week, record) if week else None,
+        week=week_report(week, record, week_record(settings, forecasts, origin)) if week else None,
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,

@@ -28,11 +28,12 @@ from gdelphi.report.week_content import (
     Escalation,
     UnusualCountry,
     UnusualEvent,
-    WeekRecord,
     WeekReport,
     WeekRoot,
+    WeekSkill,
     WeekTarget,
 )
+from gdelphi.report.week_record import JudgedRecord
 
 ROOTS_SHOWN: Final = 8  # of a country's strip
 COUNTRIES: Final = 6
@@ -106,7 +107,7 @@ def _chance(chances: Chances) -> Chance:
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def week_report(week: StoredWeek, record: Record, judged: WeekRecord | None = None) -> WeekReport:
+def week_report(week: StoredWeek, record: Record, judged: JudgedRecord | None = None) -> WeekReport:
     """What is likely and unusual within the week. `judged` says how good forecasts of the week have
     been, if that is known; `record` is that of tomorrow."""
     quiet, above = onsets(week), escalating(week)
@@ -137,7 +138,8 @@ def week_report(week: StoredWeek, record: Record, judged: WeekRecord | None = No
         onsets=[_event(week, cell) for cell in quiet[:ONSETS]],
         onset_cells=len(quiet),
         onsets_expected=number(sum(cell.within.published or 0.0 for cell in quiet)) or 0.0,
-        record=judged,
+        record=judged.record if judged else None,
+        record_source=judged.source if judged else None,
     )
 
 
@@ -188,19 +190,28 @@ def _words(cell: WeekCell) -> str:
     return f"“{label_of(cell.code)}” {WILL[cell.target]} with {said}, usually {usual}"
 
 
-def _trust(record: Record, judged: WeekRecord | None) -> str:
-    known = (judged or {}).get(WITHIN, {}).get("headline")
-    if known is None:
+def _trust(record: Record, judged: JudgedRecord | None) -> str:
+    known = judged.record.get(WITHIN, {}).get("headline") if judged else None
+    if judged is None or known is None:
         return (
             f"How far to trust it: no forecast of a week has been judged yet; {_of_days(record)}."
         )
+    weeks = f"over {counted(known.days, 'judged week')}"
+    if judged.source == "backtest":
+        weeks = f"in a backtest of {counted(known.days, 'week')}"
     better = "better" if known.skill >= 0 else "worse"
-    proof = ", which is no proof" if known.low <= 0 <= known.high else ""
     return (
-        f"How far to trust it: over {counted(known.days, 'judged week')} headlines within the week "
-        f"were forecast {abs(known.skill):.1%} {better} than by the simple stack (95% interval "
-        f"{known.low:.1%} to {known.high:.1%}{proof})."
+        f"How far to trust it: {weeks} headlines within the week were forecast "
+        f"{abs(known.skill):.1%} {better} than by the simple stack ({interval_words(known)})."
     )
+
+
+def interval_words(skill: WeekSkill) -> str:
+    """The interval of a skill, and what it does not prove."""
+    if skill.low is None or skill.high is None:
+        return "too few to tell"
+    proof = ", which is no proof" if skill.low <= 0 <= skill.high else ""
+    return f"95% interval {skill.low:.1%} to {skill.high:.1%}{proof}"
 
 
 def _of_days(record: Record) -> str:

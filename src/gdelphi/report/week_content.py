@@ -4,6 +4,7 @@ A forecast without a week, of an older model or of one that speaks of tomorrow o
 """
 
 from datetime import date
+from typing import Literal
 
 from pydantic import Field
 
@@ -95,8 +96,8 @@ class WeekSkill(Content):
 
     brier: Number
     skill: Number = Field(description="the part of the simple stack's Brier score that is saved")
-    low: Number = Field(description="of its 95% interval")
-    high: Number
+    low: Number | None = Field(description="of its 95% interval; null: too few were judged")
+    high: Number | None
     days: int = Field(description="origins that were judged")
 
 
@@ -122,4 +123,7 @@ class WeekReport(Content):
     onsets_expected: Number = Field(description="how many of them are expected within the week")
     record: WeekRecord | None = Field(
         description="how good forecasts of the week have been; null: not known yet"
+    )
+    record_source: Literal["forecasts", "backtest"] | None = Field(
+        description="what was judged for it: stored forecasts, or a backtest"
     )

@@ -49,7 +49,7 @@ def line_parts(
 ) -> list[LinePart]:
     """Of the regression for a target at a cell (places of stream and root), of day 2 to 7 or, at
     horizon 0, within the week."""
-    number = TARGETS.index(target)  # type: ignore[arg-type]
+    number = TARGETS.index(target)
     inputs, lines = stack.inputs(history, origin), stack.fit.lines
     if horizon == 0:
         days = lines.logits(inputs, expects=True, tomorrow=inputs.stack)[number][:, :AHEAD]
