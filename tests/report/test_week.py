@@ -147,7 +147,7 @@ def test_a_record_of_the_week_is_told_and_shown(
     judged_weeks = JudgedRecord("forecasts", {0: {"headline": own}, 3: {"surge": own}})
     week = week_report(said, report.record, judged_weeks)
     assert (
-        f"over 61 judged weeks headlines within the week were forecast {words}"
+        f"over 61 overlapping weeks headlines within the week were forecast {words}"
         in (week.sentences[2])
     )
     assert ("no proof" in week.sentences[2]) == (low <= 0)

@@ -20,6 +20,7 @@ import jinja2
 from markupsafe import Markup
 
 from gdelphi.common.percent import percent
+from gdelphi.common.types import TARGETS
 from gdelphi.report import views
 from gdelphi.report.content import Change, Report
 from gdelphi.report.content_base import Content
@@ -160,14 +161,13 @@ def week_values(week: WeekReport | None) -> dict[str, Any]:
         )
         for country in (week.unusual if week else ())
     ]
-    record = sorted((week.record or {}).items(), key=lambda item: item[0] or 8) if week else []
+    record = sorted((week.record or {}).items()) if week else []  # the week first
     return {
         "week": week,
         "unusual": unusual,
         "week_record": [
-            (horizon, target, skill)
+            (horizon, [by_target.get(target) for target in TARGETS])
             for horizon, by_target in record
-            for target, skill in by_target.items()
         ],
         "will": WILL,
         "no_week": NO_WEEK,

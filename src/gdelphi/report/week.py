@@ -196,9 +196,9 @@ def _trust(record: Record, judged: JudgedRecord | None) -> str:
         return (
             f"How far to trust it: no forecast of a week has been judged yet; {_of_days(record)}."
         )
-    weeks = f"over {counted(known.days, 'judged week')}"
+    weeks = f"over {counted(known.days, 'overlapping week')}"
     if judged.source == "backtest":
-        weeks = f"in a backtest of {counted(known.days, 'week')}"
+        weeks = f"in a backtest of {counted(known.days, 'overlapping week')}"
     better = "better" if known.skill >= 0 else "worse"
     return (
         f"How far to trust it: {weeks} headlines within the week were forecast "
