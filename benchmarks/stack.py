@@ -16,6 +16,7 @@ fold on validation A and B in place of test days: what settings may be chosen on
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from time import perf_counter, process_time
@@ -53,7 +54,7 @@ from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
-from week_ahead import judge_weeks, show_weeks
+from week_ahead import judge_weeks, show_seeds, show_weeks
 
 CONTEXT_DAYS = 50
 ORACLE = "fair oracle"
@@ -193,7 +194,9 @@ def main() -> None:
         "--train-days", type=int, default=0, help="last training days to learn from; 0: all"
     )
     parser.add_argument("--cell-epochs", type=int, default=CellSettings().epochs)
-    parser.add_argument("--cell-seed", type=int, default=0)
+    parser.add_argument(
+        "--cell-seeds", type=int, default=1, help="with --week: cell networks of so many seeds"
+    )
     given = parser.parse_args()
     try:
         config = None
@@ -201,7 +204,7 @@ def main() -> None:
             config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
             config = config if given.law is None else draw_law(config, given.law)
         began, cpu = perf_counter(), process_time()
-        cells = CellSettings(epochs=given.cell_epochs, seed=given.cell_seed)
+        cells = CellSettings(epochs=given.cell_epochs)
         if config:
             fitted = simulated(config, cells)
         else:
@@ -225,7 +228,12 @@ def main() -> None:
     show_added(said, came, fitted.cells)
     if given.week:
         oracle = simulated_panel(config).week_oracle() if config else None
-        show_weeks(judge_weeks(fitted.direct, judged, oracle))
+        weeks = [judge_weeks(fitted.direct, judged, oracle)]
+        show_weeks(weeks[0])
+        for seed in range(1, given.cell_seeds):
+            other = fit_cells(fitted.counts, replace(cells, seed=seed), on_step=tell)
+            weeks.append(judge_weeks(fitted._replace(cells=other).direct, judged, None))
+        show_seeds(weeks)
 
 
 if __name__ == "__main__":

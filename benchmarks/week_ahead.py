@@ -101,6 +101,27 @@ def show_weeks(weeks: JudgedWeeks) -> None:
             print(f"- {_in_words(case)}")
 
 
+def show_seeds(of_seeds: Sequence[JudgedWeeks]) -> None:
+    """Mean and range over cell networks of several seeds."""
+    if len(of_seeds) < 2:
+        return
+    print(f"\nOver {len(of_seeds)} seeds of the cell network, mean (lowest to highest):")
+    tables = [
+        {(one.target, one.horizon): one.skill.value for one in week_scores(weeks)
+         if (one.cells, one.forecaster) == ("all", PUBLISHED)} for weeks in of_seeds
+    ]  # fmt: skip
+    gains = [{(one.target, one.horizon): one.skill.value for one in week_gains(weeks)}
+             for weeks in of_seeds]  # fmt: skip
+    for name, found in (("published", tables), ("what the network adds", gains)):
+        print(f"\n| {name} | {' | '.join(HEADS)} |\n|{'---|' * (len(HEADS) + 1)}")
+        for target in TARGETS:
+            cells = []
+            for horizon in HORIZONS:
+                values = [each[target, horizon] for each in found]
+                cells.append(f"{np.mean(values):+.2%} ({min(values):+.2%} to {max(values):+.2%})")
+            print(f"| {target} | {' | '.join(cells)} |")
+
+
 def _skills(lines: dict[Any, WeekScore], name: str) -> list[str]:
     return [_interval(lines[name, horizon].skill) for horizon in HORIZONS]
 

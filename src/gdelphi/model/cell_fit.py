@@ -48,6 +48,7 @@ WEIGHTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 ERRORS: Final = 2.0  # standard errors by which the log loss must be lower
 LEAST: Final = 1e-12  # probability that a log is taken of
 DAYS_AT_ONCE: Final = 32
+TOMORROW: Final = 4.0  # what tomorrow counts in the loss, in all further horizons together
 
 
 @dataclass(frozen=True)
@@ -306,12 +307,12 @@ def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Te
 
 
 def _output_weights(outputs: int) -> torch.Tensor:
-    """How much each output counts: tomorrow, which is asked about most, as much as all further
-    horizons together."""
+    """How much each output counts: tomorrow, which is asked about most, `TOMORROW` times as much as
+    all further horizons together."""
     weights = torch.ones(outputs)
     further = outputs - len(TARGETS)
     if further:
-        weights[: len(TARGETS)] = further / len(TARGETS)
+        weights[: len(TARGETS)] = TOMORROW * further / len(TARGETS)
     return weights
 
 
