@@ -33,6 +33,8 @@ from gdelphi.report.content import (
     Verdict,
     WeightedPhrase,
 )
+from gdelphi.report.week import country_week, week_report
+from helpers.report_week import example_week
 
 ORIGIN = date(2023, 3, 14)
 DAYS = [ORIGIN - timedelta(days=59 - back) for back in range(60)]
@@ -319,13 +321,25 @@ NOTHING_JUDGED = Record(
 
 
 def example_report(
-    *, streams: tuple[str, ...] = tuple(STREAMS), forecast: bool = True, futures: int = 20
+    *,
+    streams: tuple[str, ...] = tuple(STREAMS),
+    forecast: bool = True,
+    futures: int = 20,
+    week: bool = True,
 ) -> Report:
-    """A plausible report; `forecast=False` is what a store too short to train gives."""
+    """A plausible report; `forecast=False` is what a store too short to train gives, `week=False`
+    what a model gives that speaks of tomorrow only."""
     countries = [
         example_country(stream, seed=number, forecast=forecast, futures=futures)
         for number, stream in enumerate(streams)
     ]
+    record = _record(countries) if forecast else NOTHING_JUDGED
+    said = example_week(streams, ORIGIN) if forecast and week else None
+    if said:
+        countries = [
+            country.model_copy(update={"week": country_week(said, country.stream)})
+            for country in countries
+        ]
     return Report(
         title="gdelphi morning report",
         origin=ORIGIN,
@@ -338,10 +352,11 @@ def example_report(
         stale=False,
         banners=["Partial data: 3 of 96 files of 14 March 2023 are missing at the source."],
         days=DAYS,
+        week=week_report(said, record) if said else None,
         watchlist=list(streams[:10]),
         changes=[_change(c, n) for n, c in enumerate(countries[:10])] if forecast else [],
         countries=countries,
-        record=_record(countries) if forecast else NOTHING_JUDGED,
+        record=record,
         missing=[DataGap(first=DAYS[17], last=DAYS[17], why="the archive does not have it")],
         provenance=Provenance(
             forecast="2023-03-14-7c1f" if forecast else None,

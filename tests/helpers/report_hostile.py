@@ -24,9 +24,12 @@ def _poison(value: Any, key: str = "") -> Any:
         return "data:text/html,<script>window.hacked=5</script>"
     if key in ("name", "place", "title"):
         return LONG + HOSTILE
-    if key in ("code", "root", "conflict_code", "change_code") and value is not None:
+    if key in ("code", "root", "conflict_code", "change_code", "shown") and value is not None:
         return HOSTILE + value
-    free = ("words", "value", "label", "banners", "note", "verdict", "why", "reasons")
+    free = (
+        "words", "value", "label", "banners", "note", "verdict", "why", "reasons", "sentences",
+        "ranked_by",
+    )  # fmt: skip
     provenance = ("forecast", "data", "model", "gdelphi")
     return HOSTILE if isinstance(value, str) and key in (*free, *provenance) else value
 

@@ -23,6 +23,7 @@ from gdelphi.forecast.tables import (
 )
 from gdelphi.judge.files import KINDS, BacktestFolder, write_table
 from gdelphi.measures.profiles import standard_events
+from helpers.report_week import example_week, tables_of
 
 LEVELS = ("root", "base", "full")
 DIMENSION = 6
@@ -128,7 +129,7 @@ def stored(
     source: str = "https://news.example/1",
     stack: float = 0.5,
 ) -> StoredForecast:
-    """A forecast on disk with all of its tables."""
+    """A forecast on disk with all of its tables; those of the week if the recipe has one."""
     streams = recipe.streams
     drawn = recipe.origin - timedelta(days=3)
     tables = {
@@ -139,6 +140,8 @@ def stored(
         "events": events(streams),
         "evidence": evidence(streams, drawn, source),
     }
+    if recipe.week:
+        tables |= tables_of(example_week(streams, recipe.origin))
     until = fitted_until or recipe.origin - timedelta(days=9)
     return ForecastArchive(folder).put(recipe, tables, fitted_until=until)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdelphi.common.percent import percent
+from gdelphi.common.percent import percent, thousandths
 from gdelphi.report import views
 from gdelphi.report.page import (
     FrontEntry,
@@ -20,16 +20,19 @@ from helpers.report_hostile import hostile_report
 __all__ = ["browser"]
 
 PHONE, DESKTOP = 380, 1280
+WIDTHS = (390, 820, 1280)
+SECTIONS = {"full": 7, "hostile": 7, "tomorrow": 6, "none": 5}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages: full, without a forecast, hostile, and the front."""
+    """Pages: full, without a forecast, of tomorrow alone, hostile, and the front."""
     made = tmp_path_factory.mktemp("pages")
     full = example_report(streams=tuple(STREAMS[:12]), futures=10)
     for name, report in (
         ("full", full),
         ("none", example_report(streams=tuple(STREAMS[:5]), forecast=False)),
+        ("tomorrow", example_report(streams=tuple(STREAMS[:5]), futures=10, week=False)),
         ("hostile", hostile_report()),
     ):
         (made / f"{name}.html").write_text(render(report), encoding="utf-8")
@@ -43,13 +46,13 @@ def text(page: Any, selector: str) -> str:
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-@pytest.mark.parametrize("name", ["full", "none", "hostile", "front"])
+@pytest.mark.parametrize("name", ["full", "none", "tomorrow", "hostile", "front"])
 def test_a_page_is_quiet_and_fits(browser: Any, folder: Path, name: str, width: int) -> None:
     """Neither request, message nor dialog; nothing sticks out; all sections stand."""
     with opened(browser, folder / f"{name}.html", width=width) as (page, watch):
         assert not is_too_wide(page)
         if name != "front":
-            assert page.locator("main > section").count() == (5 if name == "none" else 6)
+            assert page.locator("main > section").count() == SECTIONS[name]
             assert page.locator("#country article h3").count() == 1
         assert page.evaluate("window.hacked") is None
         assert watch.trouble == []
@@ -212,3 +215,64 @@ def test_without_script_the_overview_stands(browser: Any, folder: Path) -> None:
         assert page.locator("table.countries tbody tr").count() == 12
         assert page.locator(".controls:visible").count() == 0
         assert "report.md" in text(page, "noscript")
+
+
+# --- the week -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_first_screen_is_the_next_seven_days(browser: Any, folder: Path, width: int) -> None:
+    """Three sentences within the first screen, the list right below them, also on a telephone."""
+    week = example_report(streams=tuple(STREAMS[:12]), futures=10).week
+    assert week is not None
+    with opened(browser, folder / "full.html", width=width) as (page, watch):
+        for number, sentence in enumerate(week.sentences):
+            line = page.locator("ol.answers > li").nth(number)
+            assert line.is_visible() and line.inner_text() == sentence
+            box = line.bounding_box()
+            assert box["y"] + box["height"] < 900
+        assert page.locator("ol.unusual > li:visible").count() == len(week.unusual)
+        first = page.locator("ol.unusual > li").first
+        assert week.unusual[0].name in first.inner_text()
+        assert percent(week.unusual[0].events[0].published) in first.inner_text()
+        assert first.bounding_box()["y"] < 900
+        for part in ("#escalations", "#onsets", "#week-record"):
+            assert page.locator(part).is_visible()
+        assert not is_too_wide(page)
+        assert watch.trouble == []
+
+
+@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+def test_a_countrys_week_is_a_strip_of_days(browser: Any, folder: Path, width: int) -> None:
+    """Its numbers are those of the report, of the target that is chosen; nothing sticks out."""
+    report = example_report(streams=tuple(STREAMS[:12]), futures=10)
+    week = next(country.week for country in report.countries if country.stream == "UG")
+    assert week is not None
+    with opened(browser, folder / "full.html", width=width, hash="#UG") as (page, watch):
+        assert "Wed" in text(page, "#country table.strip thead")
+        page.click("button[data-week-target=surge]")
+        drawn = page.eval_on_selector_all(
+            "#country table.strip tbody tr",
+            "rows => rows.map(({cells}) => [...cells].slice(1).map((cell) => +cell.dataset.value))",
+        )
+        roots = [root for root in week.roots if root.code in week.shown]
+        assert drawn == [
+            [thousandths(one.published or 0) for one in (*target.days, target.within)]
+            for target in (root.targets[2] for root in roots)
+        ]
+        words = text(page, "#country table.strip tbody")
+        for root in roots:
+            share = percent(root.weight)
+            assert f"{root.possible} of 100 possible weeks have it, {share} of the weight" in words
+        assert not is_too_wide(page)
+        right = "element => element.getBoundingClientRect().right"
+        assert page.locator("#country table.strip").evaluate(right) <= width
+        assert watch.trouble == []
+
+
+def test_without_a_week_the_page_says_so_and_has_no_strip(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "tomorrow.html", width=WIDTHS[0]) as (page, watch):
+        assert "speaks of tomorrow only" in text(page, ".tomorrow-only")
+        assert page.locator("#section-week, table.strip").count() == 0
+        assert page.locator("ol.changes > li").count() > 0
+        assert watch.trouble == []

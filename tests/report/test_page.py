@@ -100,7 +100,8 @@ def test_the_masthead_says_when_and_how_good(full: str) -> None:
 
 def test_all_sections_stand_and_the_table_has_every_country(full: str) -> None:
     assert sections(full) == [
-        f"section-{name}" for name in ("changes", "map", "countries", "country", "record", "data")
+        f"section-{name}"
+        for name in ("week", "changes", "map", "countries", "country", "record", "data")
     ]
     assert len(re.findall(r"<tr data-index=", full)) == len(STREAMS)
     assert full.count('class="land q') == len(STREAMS)
@@ -180,7 +181,7 @@ def test_no_style_or_event_attribute_and_no_address_beyond_the_reports(
     for _, attributes in reader.tags:
         assert not [name for name in attributes if name == "style" or name.startswith("on")]
     for address in reader.addresses():
-        assert re.fullmatch(r"#.*|(\.\./)?[a-z]+\.(html|json|md|csv|xml)", address), address
+        assert re.fullmatch(r"#.*|(\.\./)?[a-z_]+\.(html|json|md|csv|xml)", address), address
 
 
 def test_hostile_text_stays_text(hostile: str) -> None:

@@ -30,7 +30,7 @@ __all__ = ["forecasts", "settings", "streams"]
 
 FILES = {
     "index.html", "report.md", "report.json", "report.schema.json", "probabilities.csv",
-    "shares.csv", "events.csv", "changes.csv",
+    "shares.csv", "events.csv", "changes.csv", "week.csv", "week_rows.csv", "escalations.csv",
 }  # fmt: skip
 
 

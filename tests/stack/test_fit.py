@@ -32,6 +32,7 @@ from gdelphi.stack.linear import SIMPLE, ask, expit
 from gdelphi.stack.usual import usual_of
 from gdelphi.stack.week import WeekAnswer, WeekStack
 from gdelphi.stack.week_lines import PastWeeks
+from gdelphi.stack.week_parts import ANY_DAY, EXPECTED, WEEKDAY, line_parts
 from gdelphi.world.config import world_config
 from gdelphi.world.simulated_counts import simulated_count_panel
 
@@ -302,3 +303,27 @@ def test_how_often_past_weeks_had_it(panel: CountPanel) -> None:
     by_hand = (np.einsum("d,dsr->sr", weights, weeks) + 2 * pooled) / (weights.sum() + 2)
     np.testing.assert_allclose(rates[1, 0], np.clip(by_hand, 1e-4, 1 - 1e-4), atol=1e-4)
     assert np.isnan(rates[:, 2, 0, 0]).all() and np.isfinite(rates[:, 2, 1]).all()
+
+
+def test_what_the_parts_of_the_week_add_is_its_logit(fitted: StackFit, panel: CountPanel) -> None:
+    assert fitted.week is not None
+    stack = WeekStack(CountForecasters(fitted, panel), fitted.week)
+    origin = panel.roots.days[VALIDATION_B + 3]
+    answer = stack.answer(panel.roots, origin)
+    members = {member.name for member in fitted.simple.members}
+    for target in TARGETS:
+        for horizon, place in ((2, 1), (7, 6), (0, 7)):
+            for cell in ((0, 3), (2, 18)):
+                logit = answer.logits[(TARGETS.index(target), place, *cell)]
+                if np.isnan(logit):
+                    continue
+                parts = line_parts(stack, panel.roots, origin, cell, target, horizon)
+                assert sum(part.adds for part in parts) == pytest.approx(logit)
+                names = [part.name for part in parts]
+                assert len(names) == len(set(names))
+                if horizon:
+                    assert {EXPECTED, WEEKDAY} | members <= set(names)
+                else:
+                    (any_day,) = (part for part in parts if part.name == ANY_DAY)
+                    days = expit(answer.logits[(TARGETS.index(target), slice(7), *cell)])
+                    assert any_day.probability == pytest.approx(1 - np.prod(1 - days))

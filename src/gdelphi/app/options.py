@@ -17,6 +17,8 @@ from gdelphi.common.settings import (
     load_settings,
 )
 
+FURTHEST = 7  # days ahead that are forecast
+
 
 def parse_day(text: str) -> date:
     """A day as a user writes it."""
@@ -31,6 +33,15 @@ def parse_day(text: str) -> date:
 def parse_origin(text: str) -> date | Literal["latest"]:
     """A day, or the word latest."""
     return "latest" if text == "latest" else parse_day(text)
+
+
+def parse_horizon(text: str | int) -> int:
+    """Days ahead, 1 to 7; the word week is 0, as tables have it."""
+    if text == "week":
+        return 0
+    if str(text).isascii() and str(text).isdigit() and 1 <= int(text) <= FURTHEST:
+        return int(text)
+    raise typer.BadParameter(f"{text!r} is neither a number of days from 1 to {FURTHEST} nor week")
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ target, which is said. Not chosen: importances by leaving members out, which wou
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from difflib import get_close_matches
@@ -59,6 +59,7 @@ from gdelphi.stack.linear import (
     INTERCEPT,
     expit,
 )
+from gdelphi.stack.week_parts import VOLUME, WEEKDAY
 from gdelphi.store.connection import Connection, Store
 
 RECENT: Final = (30, 365)
@@ -70,8 +71,6 @@ REPORTS_SHOWN: Final = 8
 REPORTS_A_DAY: Final = 2
 ROWS_LOOKED_AT: Final = 500
 SLIGHT: Final = 1e-4  # share of a day below which an atom tells nothing
-WEEKDAY: Final = "day of the week"  # a baseline is called weekday
-VOLUME: Final = "volume of news"
 _COLUMNS: Final = {"root": "EventRootCode", "base": "EventBaseCode", "full": "EventCode"}
 
 
@@ -87,12 +86,17 @@ def explain(
     """What stands behind the published probabilities of a stream and an event."""
     check_stream(predictor, stream)
     chosen = level or level_of_event(code)
-    if code not in standard_events(chosen):
-        raise ForecastError(f"no {chosen} code {code}: {_nearest(code, standard_events(chosen))}")
+    check_event(code, chosen)
     ensure_calibrated(predictor, on_step)
     on_step(f"forecasting {at.origin + timedelta(days=1)}")
     prediction = predictor.predict(at.origin, [stream], partial=at.partial)[0]
     return _Explainer(predictor, prediction, chosen, code).explain()
+
+
+def check_event(code: str, level: Level) -> None:
+    """Refuse a code that a level does not have."""
+    if code not in standard_events(level):
+        raise ForecastError(f"no {level} code {code}: {_nearest(code, standard_events(level))}")
 
 
 def level_of_event(code: str) -> Level:
@@ -147,7 +151,8 @@ class _Explainer:
         has = occurs_of(self.history.counts[self.row, drawn, self.place])  # futures, [K]
         days = self._days(has)
         with Store(self.predictor.settings).reading() as connection:
-            reports = self._reports(connection, days)
+            weight = {drawn.day: drawn.weight for drawn in days[:DAYS_SHOWN]}
+            reports = reports_on(connection, weight, self.stream, self.level, self.code)
         likely = reconstructor(self.predictor, self.origin).arguments(
             self.stream, self.code, self.origin, level=self.level
         )
@@ -181,9 +186,9 @@ class _Explainer:
         members = self.prediction.members[self.level]
         return TargetExplained(
             target=target,
-            published=_known(published),
+            published=known_or_none(published),
             which=which,
-            stack=_known(members["stack"].probability(target)[self.place]),
+            stack=known_or_none(members["stack"].probability(target)[self.place]),
             came=tuple(self._past_rate(target, days) for days in RECENT),
             parts=parts,
             logit=None if np.isnan(published) else logit,
@@ -195,11 +200,13 @@ class _Explainer:
         values = self.prediction.contributions[self.level][stack.name][target][self.place]
         added = dict(zip(stack.features(), values.tolist(), strict=True))
         probabilities = {
-            name: _known(forecast.probability(target)[self.place])
+            name: known_or_none(forecast.probability(target)[self.place])
             for name, forecast in self.prediction.members[self.level].items()
             if name != "stack" or f"logit {name}" in added
         }
-        own = {member.name: _known(added[f"logit {member.name}"]) for member in stack.members}
+        own = {
+            member.name: known_or_none(added[f"logit {member.name}"]) for member in stack.members
+        }
         weekday = [value for name, value in added.items() if name.startswith("weekday ")]
         volume = [
             added[name] for name in ("log relative volume", "log usual volume") if name in added
@@ -296,30 +303,32 @@ class _Explainer:
         nearest: VectorArray = cosines.max(axis=1)
         return nearest
 
-    def _reports(self, connection: Connection, days: Sequence[DrawnDay]) -> list[SourceReport]:
-        """Rows with the event on those days, the heaviest day first: a few of each day, and of each
-        source one."""
-        weight = {drawn.day: drawn.weight for drawn in days[:DAYS_SHOWN]}
-        if not weight:
-            return []
-        rows = connection.rows(
-            _ROWS.format(column=_COLUMNS[self.level], days=", ".join("?" * len(weight))),
-            [*weight, self.code, self.stream == WORLD, self.stream, ROWS_LOOKED_AT],
-        )
-        reports = [_report(*row) for row in rows]
-        reports.sort(key=lambda row: (-weight[row.day] * np.log1p(row.mentions), row.event_id))
-        sources: set[str] = set()
-        shown_of: Counter[date] = Counter()
-        chosen = []
-        for report in reports:
-            if report.source in sources:
-                continue
-            if report.source is not None:
-                sources.add(report.source)
-            shown_of[report.day] += 1
-            if shown_of[report.day] <= REPORTS_A_DAY:
-                chosen.append(report)
-        return chosen[:REPORTS_SHOWN]
+
+def reports_on(
+    connection: Connection, weight: Mapping[date, float], stream: str, level: Level, code: str
+) -> list[SourceReport]:
+    """Rows with an event on days, the heaviest day first: a few of each day, and of each source
+    one."""
+    if not weight:
+        return []
+    rows = connection.rows(
+        _ROWS.format(column=_COLUMNS[level], days=", ".join("?" * len(weight))),
+        [*weight, code, stream == WORLD, stream, ROWS_LOOKED_AT],
+    )
+    reports = [_report(*row) for row in rows]
+    reports.sort(key=lambda row: (-weight[row.day] * np.log1p(row.mentions), row.event_id))
+    sources: set[str] = set()
+    shown_of: Counter[date] = Counter()
+    chosen = []
+    for report in reports:
+        if report.source in sources:
+            continue
+        if report.source is not None:
+            sources.add(report.source)
+        shown_of[report.day] += 1
+        if shown_of[report.day] <= REPORTS_A_DAY:
+            chosen.append(report)
+    return chosen[:REPORTS_SHOWN]
 
 
 _ROWS = f"""
@@ -335,6 +344,6 @@ def _report(day: date, event_id: int, *rest: Any) -> SourceReport:
     return SourceReport(day, event_id, phrase, place, mentions, source)
 
 
-def _known(value: Any) -> float | None:
+def known_or_none(value: Any) -> float | None:
     """A number, or None for not-a-number."""
     return None if np.isnan(value) else float(value)

@@ -101,3 +101,63 @@ class Explanation:
     reports: tuple[SourceReport, ...]
     arguments: dict[ArgumentKind, tuple[Candidate, ...]]
     """who, to whom, where, if it happens"""
+
+
+# --- the week -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WeekTargetExplained:
+    """One published probability of a day further on, or within the week."""
+
+    target: str
+    published: float | None
+    """None: undefined"""
+    stack: float | None
+    simple: float | None
+    """of the simple stack"""
+    usual: float | None
+    parts: tuple[MemberContribution, ...]
+    """of the stack's regression for this horizon, and what the network adds"""
+    logit: float | None
+    """the sum of the parts"""
+    moved: bool
+    """so that it agrees with other days and targets"""
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """Reports that are expected on a day."""
+
+    day: date
+    expected: float
+    usual: float | None
+
+
+@dataclass(frozen=True)
+class WeekExplanation:
+    """All that stands behind the probabilities of one event at a horizon."""
+
+    stream: str
+    name: str
+    origin: date
+    horizon: int
+    """days ahead; 0: within the week"""
+    days: tuple[date, ...]
+    """that it is about"""
+    partial: bool
+    code: str
+    label: str
+    targets: tuple[WeekTargetExplained, ...]
+    rows: tuple[ExpectedRows, ...]
+    onset: bool
+    """no report of it on the last 30 days"""
+    possible: int
+    """number of possible weeks"""
+    having: int
+    """of them, those that have it at this horizon"""
+    having_weight: float
+    drawn: tuple[DrawnDay, ...]
+    """the past days that these have it from; of the week, the first days of the past weeks"""
+    reports: tuple[SourceReport, ...]
+    arguments: dict[ArgumentKind, tuple[Candidate, ...]]

@@ -6,16 +6,21 @@ model and the store that it came from.
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final
 
 import numpy as np
 
 from gdelphi.forecast.archive import StoredForecast
+from gdelphi.forecast.stored_week import StoredWeek, WeekCell, read_week
+from gdelphi.forecast.unusual import escalating, most_unusual, unusual_roots
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.gdelt.countries import stream_name
 
 HEADLINES: Final = 5
 CHANGES: Final = 15
+WEEK_ROOTS: Final = 6  # of a stream
+UNUSUAL: Final = 10
 USUAL: Final = "climatology"
 
 
@@ -51,12 +56,42 @@ class StreamSummary:
 
 
 @dataclass(frozen=True)
+class WeekLine:
+    """A root and target over the week."""
+
+    stream: str
+    code: str
+    label: str
+    target: str
+    days: tuple[float | None, ...]
+    """published, of each day"""
+    published: float | None
+    """within the week"""
+    usual: float | None
+
+
+@dataclass(frozen=True)
+class WeekSummary:
+    """The seven days after the origin."""
+
+    days: tuple[date, ...]
+    streams: dict[str, tuple[WeekLine, ...]]
+    """headlines of the roots that are furthest from their usual"""
+    unusual: tuple[WeekLine, ...]
+    """headlines and surges of all streams that are furthest above their usual"""
+    escalations: dict[str, tuple[float | None, float | None]]
+    """that material conflict doubles, and usually; streams where it is likelier than usual"""
+
+
+@dataclass(frozen=True)
 class ForecastSummary:
     """What a reader wants first of a forecast."""
 
     streams: tuple[StreamSummary, ...]
     changes: tuple[HeadlineProbability, ...]
     """headline roots that are furthest from what is usual"""
+    week: WeekSummary | None
+    """None: the forecast is of tomorrow only"""
 
 
 def summarise_forecast(forecast: StoredForecast) -> ForecastSummary:
@@ -90,7 +125,40 @@ def summarise_forecast(forecast: StoredForecast) -> ForecastSummary:
                 who=_likeliest_arguments(events[stream]),
             )
         )
-    return ForecastSummary(tuple(streams), tuple(changes[:CHANGES]))
+    week = read_week(forecast)
+    return ForecastSummary(
+        tuple(streams), tuple(changes[:CHANGES]), summarise_week(week) if week else None
+    )
+
+
+def summarise_week(week: StoredWeek) -> WeekSummary:
+    """What is unusual about a week, of each stream and of all."""
+    return WeekSummary(
+        days=tuple(week.days),
+        streams={
+            stream: tuple(
+                _week_line(week.cells[stream, code, "headline"])
+                for code in unusual_roots(week, stream, WEEK_ROOTS)
+            )
+            for stream in week.streams
+        },
+        unusual=tuple(_week_line(cell) for cell in most_unusual(week)[:UNUSUAL]),
+        escalations={
+            stream: (chances.published, chances.usual) for stream, chances in escalating(week)
+        },
+    )
+
+
+def _week_line(cell: WeekCell) -> WeekLine:
+    return WeekLine(
+        cell.stream,
+        cell.code,
+        event_codes()[cell.code].label,
+        cell.target,
+        tuple(day.published for day in cell.days),
+        cell.within.published,
+        cell.within.usual,
+    )
 
 
 def _by_stream(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

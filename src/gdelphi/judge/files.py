@@ -150,6 +150,11 @@ def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as
     return folder / "scores" / origin.isoformat() / f"{id}.parquet"
 
 
+def week_scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
+    """The same of a forecast's week."""
+    return folder / "scores" / origin.isoformat() / f"{id}-week.parquet"
+
+
 def write_table(table: pa.Table, path: Path) -> None:
     """A Parquet file, whole or not at all."""
     with atomic_write(path) as part:

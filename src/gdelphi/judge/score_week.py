@@ -19,7 +19,7 @@ from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredFo
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.week import FORECASTERS
 from gdelphi.forecast.week_tables import WITHIN
-from gdelphi.judge.files import read_table, write_table
+from gdelphi.judge.files import read_table, week_scores_path, write_table
 from gdelphi.judge.week import HORIZONS, WeekScore, judged_weeks, week_scores, week_table
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.targets import LOOK_BACK
@@ -37,11 +37,6 @@ class WeekScoreResult:
     """whose week is not over"""
     standings: list[WeekScore]
     """of forecasts of the same streams as the last one, made without hindsight"""
-
-
-def week_scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
-    """Where the scores of a forecast's week lie."""
-    return folder / "scores" / origin.isoformat() / f"{id}-week.parquet"
 
 
 def score_weeks(

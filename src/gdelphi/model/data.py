@@ -136,7 +136,8 @@ def load_training_data(
 def _direct(
     settings: Settings, stack: PackStack, pack: Pack, device: torch.device, on_step: OnStep
 ) -> VectorArray | None:
-    """What stack and cell network say of the days of validation A and B, by the day before each."""
+    """What stack and cell network say of the days of validation A and B, by the day before each.
+    The model learns of tomorrow, so what they say of days further on is left out."""
     fitted = stack.load()
     if fitted is None or stack.folder is None:
         return None

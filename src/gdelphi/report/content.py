@@ -6,28 +6,20 @@ is HTML, and nothing in it is trusted: text comes from news.
 """
 
 from datetime import date, datetime
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gdelphi.common.types import Level, Target
+from gdelphi.forecast.unusual import CONFLICT as CONFLICT
+from gdelphi.report.content_base import Content, Number
+from gdelphi.report.week_content import CountryWeek, WeekReport
 
 FORMAT: Final = 1
 MEASURES_NEWS: Final = (
     "This measures news, not events: what is forecast is what will be reported and coded, "
     "in the sources that GDELT reads."
 )
-CONFLICT: Final = ("14", "15", "17", "18", "19", "20")
-"""roots that are counted as conflict on the map: protest, show of force, coercion, assault, fight,
-mass violence"""
-
-Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class Content(BaseModel):
-    """Base: unknown fields are an error, and what is made stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 # --- a country ------------------------------------------------------------------------------------
@@ -158,6 +150,9 @@ class CountryReport(Content):
     shares: list[Share]
     events: list[Event]
     fan: Fan | None
+    week: CountryWeek | None = Field(
+        default=None, description="the seven days after the origin, if the forecast has them"
+    )
 
 
 # --- the watchlist --------------------------------------------------------------------------------
@@ -286,6 +281,9 @@ class Report(Content):
         default=None, description="how the phrases of tomorrow came about, in a sentence"
     )
     days: list[date] = Field(description="the past days of rows and shares")
+    week: WeekReport | None = Field(
+        default=None, description="the seven days after the origin; null: tomorrow is all there is"
+    )
     watchlist: list[str] = Field(description="streams")
     changes: list[Change]
     countries: list[CountryReport]

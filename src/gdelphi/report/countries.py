@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import StoredForecast
+from gdelphi.forecast.stored_week import StoredWeek
 from gdelphi.forecast.summary import USUAL
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.gdelt.countries import stream_name
@@ -36,6 +37,7 @@ from gdelphi.report.plain import (
     label_of,
     number,
 )
+from gdelphi.report.week import country_week
 
 LIKELY: Final = {"headline": 0.05, "surge": 0.2, "occurs": 0.3}
 """a finer code is shown if it reaches one of these"""
@@ -55,9 +57,13 @@ TableRows = Sequence[Mapping[str, Any]]
 
 
 def forecast_countries(
-    settings: Settings, forecast: StoredForecast, past: PastNews, yesterday: Mapping[CellKey, float]
+    settings: Settings,
+    forecast: StoredForecast,
+    past: PastNews,
+    yesterday: Mapping[CellKey, float],
+    week: StoredWeek | None = None,
 ) -> list[CountryReport]:
-    """The streams of a forecast, in its order."""
+    """The streams of a forecast, in its order; with their week, if it has one."""
     tables = {name: _by_stream(forecast, name) for name in _TABLES}
     latest = latest_in_brief(settings, past)
     landmarks = root_points(settings)
@@ -75,6 +81,7 @@ def forecast_countries(
                     "shares": _shares(own["shares"], past.shares(stream)),
                     "events": _events(own["events"], own["evidence"], own["probabilities"]),
                     "fan": fan_of(own["futures"], landmarks),
+                    "week": country_week(week, stream) if week else None,
                 }
             )
         )

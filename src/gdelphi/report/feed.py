@@ -35,6 +35,8 @@ class Listed:
     published_at: datetime
     banners: list[str]
     changes: list[Change]
+    week: tuple[str, ...] = ()
+    """what is said of the seven days, in sentences"""
 
 
 def feed(reports: Sequence[Listed], *, title: str, address: str | None = None) -> str:
@@ -78,7 +80,7 @@ def _summary(report: Listed) -> list[str]:
         f"{change.against} {percent(change.before)}."
         for change in report.changes[:CHANGES_SHOWN]
     ]
-    return [*report.banners, *changes, MEASURES_NEWS]
+    return [*report.banners, *report.week, *changes, MEASURES_NEWS]
 
 
 def _name(tag: str) -> str:

@@ -29,6 +29,14 @@ CACHE: Final = ".reports.json"
 CHANGES_LISTED: Final = 5
 
 
+class WeekHead(BaseModel):
+    """What lists need of a report's week."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    sentences: list[str]
+
+
 class Head(BaseModel):
     """What lists need of a report.json; the rest is passed over."""
 
@@ -41,6 +49,7 @@ class Head(BaseModel):
     published_at: datetime
     banners: list[str]
     changes: list[Change]
+    week: WeekHead | None = None
 
 
 def write_lists(out: Path, *, title: str, address: str | None) -> list[str]:
@@ -58,7 +67,8 @@ def write_lists(out: Path, *, title: str, address: str | None) -> list[str]:
             warnings.append(_unreadable(path, error))
             continue
         entries[name] = {"mark": mark, "head": head.model_dump(mode="json")}
-        listed.append(Listed(folder=name, **dict(head)))
+        week = tuple(head.week.sentences) if head.week else ()
+        listed.append(Listed(folder=name, **{**dict(head), "week": week}))
     write_text_atomically(out / PAGE, page.render_front(_entries(listed)))
     write_text_atomically(out / FEED, feed(listed, title=title, address=address))
     write_text_atomically(out / CACHE, json.dumps(entries) + "\n")
@@ -101,6 +111,7 @@ def _entries(listed: Sequence[Listed]) -> list[page.FrontEntry]:
             target_day=report.target_day,
             banners=report.banners,
             changes=report.changes[: page.HEADLINE_CHANGES],
+            week=report.week,
         )
         for report in listed
     ]

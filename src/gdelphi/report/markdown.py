@@ -1,7 +1,7 @@
 """The report as Markdown: a document of its own, for mail, for chat, for whoever has no browser.
 
-Text from data is escaped, so that a name cannot become a heading, a link or a picture; a source is
-a link only if it is a plain http or https address.
+Text from data is escaped (`markdown_text.py`); a source is a link only if it is a plain http or
+https address.
 """
 
 import re
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from gdelphi.common import percent as rounding
 from gdelphi.report.content import (
     Change,
     CountryReport,
@@ -19,10 +18,11 @@ from gdelphi.report.content import (
     Report,
     WeightedPhrase,
 )
+from gdelphi.report.markdown_text import escape, percent_or_none, sentence, shown_percent
+from gdelphi.report.markdown_week import country_week_lines, week_lines
 from gdelphi.report.plain import counted
+from gdelphi.report.week_content import WeekReport
 
-_MARKS: Final = re.compile(r"([\\`*_{}\[\]<>|~&]|^[-+#])")
-_NUMBER: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`()\[\]{}|\\^]+", re.ASCII)
 HEADLINES: Final = 8
 EVENTS: Final = 3
@@ -37,44 +37,25 @@ def markdown(report: Report) -> str:
     return "\n".join(kept).rstrip() + "\n"
 
 
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    marked = _MARKS.sub(r"\\\1", " ".join(text.split()))
-    return _NUMBER.sub(r"\1\\\2", marked)
-
-
 def _lines(report: Report) -> Iterator[str]:
     day = report.target_day if report.provenance.forecast else report.origin
     yield f"# {escape(report.title)}: {day:%A} {day}"
     yield ""
     for banner in report.banners:
-        yield f"> **{_sentence(banner)}**"
+        yield f"> **{sentence(banner)}**"
         yield ">"
     yield f"> {escape(report.note)}"
     yield ""
+    yield from week_lines(report.week, forecast=report.provenance.forecast is not None)
     yield from _times(report)
-    yield f"**The record:** {_sentence(report.record.verdict)}"
+    yield f"**The record:** {sentence(report.record.verdict)}"
     yield ""
     yield from _changes(report)
     for country in report.countries:
-        yield from _country(country)
+        yield from _country(country, report.week)
     yield from _record(report.record)
     yield from _missing(report)
     yield from _provenance(report)
-
-
-def _sentence(text: str) -> str:
-    """Our own sentences name commands in backquotes: these stay, all else is escaped."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:
-        return escape(text)
-    escaped = [f"`{part}`" if at % 2 else _escape_part(part) for at, part in enumerate(parts)]
-    return "".join(escaped)
-
-
-def _escape_part(part: str) -> str:
-    """Escaped, with its blanks at both ends."""
-    return f"{' ' * part.startswith(' ')}{escape(part)}{' ' * (part.endswith(' ') and part != ' ')}"
 
 
 def _times(report: Report) -> Iterator[str]:
@@ -105,7 +86,7 @@ def _change(place: int, change: Change) -> Iterator[str]:
     before = "yesterday" if change.against == "yesterday" else "usually"
     yield (
         f"{place}. **{escape(change.name)}: {escape(change.label)}** as {_TARGETS[change.target]}: "
-        f"{_percent(change.published)}, {before} {_percent(change.before)}"
+        f"{shown_percent(change.published)}, {before} {shown_percent(change.before)}"
     )
     for reason in change.reasons:
         yield f"   - {escape(reason)}"
@@ -114,9 +95,10 @@ def _change(place: int, change: Change) -> Iterator[str]:
 # --- a country ------------------------------------------------------------------------------------
 
 
-def _country(country: CountryReport) -> Iterator[str]:
+def _country(country: CountryReport, week: WeekReport | None) -> Iterator[str]:
     yield f"## {escape(country.name)} ({escape(country.stream)})"
     yield ""
+    yield from country_week_lines(country.week, week)
     yield from _phrases("Tomorrow in brief", country.brief)
     yield from _phrases("The last day in brief", country.latest)
     yield from _headlines(country.probabilities)
@@ -137,7 +119,7 @@ def _phrases(title: str, phrases: Sequence[WeightedPhrase]) -> Iterator[str]:
         yield ""
         for phrase in phrases:
             drawn = f" (drawn from: {escape(phrase.drawn)})" if phrase.drawn else ""
-            yield f"- {_percent(phrase.weight)} {escape(phrase.words)}{drawn}"
+            yield f"- {shown_percent(phrase.weight)} {escape(phrase.words)}{drawn}"
         yield ""
 
 
@@ -152,20 +134,11 @@ def _headlines(probabilities: Iterable[Probability]) -> Iterator[str]:
     for p in likely[:HEADLINES]:
         others = (by_cell.get((p.code, target)) for target in ("surge", "occurs"))
         cells = [
-            _percent(p.published), *map(_or_none, (p.stack, p.usual, p.yesterday)),
-            *(_or_none(other.published if other else None) for other in others),
+            shown_percent(p.published), *map(percent_or_none, (p.stack, p.usual, p.yesterday)),
+            *(percent_or_none(other.published if other else None) for other in others),
         ]  # fmt: skip
         yield f"| {escape(p.label)} ({escape(p.code)}) | {' | '.join(cells)} |"
     yield ""
-
-
-def _percent(value: float) -> str:
-    """As everywhere, without opening a tag."""
-    return escape(rounding.percent(value))
-
-
-def _or_none(value: float | None) -> str:
-    return "" if value is None else _percent(value)
 
 
 def _events(events: Sequence[Event]) -> Iterator[str]:
@@ -175,7 +148,8 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
     yield "**Likely, and who**"
     yield ""
     for event in roots[:EVENTS]:
-        yield f"- {escape(event.label)}, a headline with {_percent(event.headline)}{_who(event)}"
+        headline = shown_percent(event.headline)
+        yield f"- {escape(event.label)}, a headline with {headline}{_who(event)}"
         for row in event.evidence[:REPORTS]:
             yield (
                 f"  - {row.day}: {escape(row.words)} "
@@ -186,7 +160,7 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
 
 def _who(event: Event) -> str:
     parts = [
-        f"{title} {escape(candidates[0].words)} {_percent(candidates[0].probability)}"
+        f"{title} {escape(candidates[0].words)} {shown_percent(candidates[0].probability)}"
         for title, candidates in (
             ("who:", event.who),
             ("to whom:", event.whom),
@@ -209,7 +183,7 @@ def _source(source: str | None) -> str:
 def _record(record: Record) -> Iterator[str]:
     yield "## How good these forecasts have been"
     yield ""
-    yield _sentence(record.note)
+    yield sentence(record.note)
     yield ""
     if record.windows:
         yield "| last days | judged | target | published | stack | skill | 95% interval | cells |"
@@ -228,10 +202,10 @@ def _record(record: Record) -> Iterator[str]:
             yield ""
         for verdict in verdicts:
             outcome = "came" if verdict.came else "did not come"
-            stack = "" if verdict.stack is None else f", the stack {_percent(verdict.stack)}"
+            stack = "" if verdict.stack is None else f", the stack {shown_percent(verdict.stack)}"
             yield (
                 f"- {verdict.day} {escape(verdict.name)}: {escape(verdict.label)} as "
-                f"{_TARGETS[verdict.target]}: said {_percent(verdict.published)}{stack}; "
+                f"{_TARGETS[verdict.target]}: said {shown_percent(verdict.published)}{stack}; "
                 f"it {outcome}"
             )
         yield ""
@@ -244,7 +218,7 @@ def _missing(report: Report) -> Iterator[str]:
         yield f"Nothing, over the last {counted(len(report.days), 'day')}."
     for gap in report.missing:
         until = f" to {gap.last}" if gap.last != gap.first else ""
-        yield f"- {gap.first}{until}: {_sentence(gap.why)}"
+        yield f"- {gap.first}{until}: {sentence(gap.why)}"
     yield ""
 
 

@@ -20,12 +20,10 @@ import jinja2
 from markupsafe import Markup
 
 from gdelphi.common.percent import percent
+from gdelphi.common.types import TARGETS
 from gdelphi.report import views
-from gdelphi.report.content import (
-    Change,
-    Content,
-    Report,
-)
+from gdelphi.report.content import Change, Report
+from gdelphi.report.content_base import Content
 from gdelphi.report.payload import payload
 from gdelphi.report.plain import (
     anchor,
@@ -33,9 +31,13 @@ from gdelphi.report.plain import (
     script_json,
     with_code,
 )
+from gdelphi.report.week import NO_WEEK, WILL
+from gdelphi.report.week_content import WeekReport
 
-STYLES: Final = ("base.css", "overview.css", "country.css")
-SCRIPTS: Final = ("base.js", "map.js", "table.js", "charts.js", "fan.js", "country.js", "start.js")
+STYLES: Final = ("base.css", "week.css", "overview.css", "country.css")
+SCRIPTS: Final = (
+    "base.js", "map.js", "table.js", "charts.js", "fan.js", "week.js", "country.js", "start.js",
+)  # fmt: skip
 FRONT_SCRIPTS: Final = ("base.js",)
 HEADLINE_CHANGES: Final = 3
 
@@ -49,6 +51,7 @@ class FrontEntry(Content):
     target_day: date
     banners: list[str]
     changes: list[Change]
+    week: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report, folder: str) -> "FrontEntry":
@@ -60,6 +63,7 @@ class FrontEntry(Content):
             target_day=report.target_day,
             banners=report.banners,
             changes=report.changes[:HEADLINE_CHANGES],
+            week=tuple(report.week.sentences) if report.week else (),
         )
 
 
@@ -71,6 +75,11 @@ def long_day(day: date) -> str:
 def short_day(day: date) -> str:
     """15 Mar 2023."""
     return f"{day.day} {day:%b %Y}"
+
+
+def week_day(day: date) -> str:
+    """Wed 15 Mar."""
+    return f"{day:%a} {day.day} {day:%b}"
 
 
 def moment(when: datetime | None) -> str:
@@ -98,6 +107,7 @@ def _environment() -> jinja2.Environment:
         "points": views.points,
         "direction": views.direction,
         "signed_percent": views.signed_percent,
+        "week_day": week_day,
     }
     return environment
 
@@ -139,6 +149,31 @@ def _fill(template: str, scripts: tuple[str, ...], **values: Any) -> str:
     )
 
 
+def week_values(week: WeekReport | None) -> dict[str, Any]:
+    """What the template shows of the week."""
+    unusual = [
+        (
+            country,
+            [
+                (event, views.bar_of_change(event.published, event.usual or 0.0))
+                for event in country.events
+            ],
+        )
+        for country in (week.unusual if week else ())
+    ]
+    record = sorted((week.record or {}).items()) if week else []  # the week first
+    return {
+        "week": week,
+        "unusual": unusual,
+        "week_record": [
+            (horizon, [by_target.get(target) for target in TARGETS])
+            for horizon, by_target in record
+        ],
+        "will": WILL,
+        "no_week": NO_WEEK,
+    }
+
+
 def render(report: Report) -> str:
     """The report as one self-contained HTML page."""
     return _fill(
@@ -146,6 +181,7 @@ def render(report: Report) -> str:
         SCRIPTS,
         report=report,
         forecast=any(country.probabilities for country in report.countries),
+        **week_values(report.week),
         changes=[views.change_view(change) for change in report.changes],
         map_countries=views.map_countries(report.countries),
         map=views.MAP,

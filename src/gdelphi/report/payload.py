@@ -6,7 +6,7 @@ each of 50,000 points of futures a page would weigh 10 MB. Codes that nobody exp
 smaller shares, are left to the tables beside the page.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gdelphi.common import percent
@@ -25,6 +25,8 @@ from gdelphi.report.plain import (
     one_line,
     web_address,
 )
+from gdelphi.report.week import target_order
+from gdelphi.report.week_content import CountryWeek, WeekTarget
 
 WORTH: Final = 0.01
 """a finer code is on the page if a probability or what is usual for it is at least this"""
@@ -144,6 +146,42 @@ def _fan(fan: Fan | None, codes: CodeNumbers) -> dict[str, Any] | None:
     }
 
 
+def _week(week: CountryWeek | None, codes: CodeNumbers) -> dict[str, Any] | None:
+    """The strip of a country: of the roots that are shown, days and behind them the week."""
+    if week is None:
+        return None
+    chosen = [root for root in week.roots if root.code in week.shown]
+    return {
+        "possible": week.possible,
+        "escalation": week.escalation
+        and [thousandths(week.escalation.published), thousandths(week.escalation.usual)],
+        "roots": [
+            {
+                "code": codes.number(root.code, root.label),
+                "onset": root.onset,
+                "rows": [_tenths(root.rows), _tenths(root.usual_rows)],
+                "having": [root.possible, thousandths(root.weight)],
+                "targets": [target and _strip(target) for target in target_order(root.targets)],
+            }
+            for root in chosen
+        ],
+    }
+
+
+def _strip(target: WeekTarget) -> list[list[int | None]]:
+    """What is published, and what is usual."""
+    chances = [*target.days, target.within]
+    return [
+        [thousandths(chance.published) for chance in chances],
+        [thousandths(chance.usual) for chance in chances],
+    ]
+
+
+def _tenths(rows: Sequence[float | None]) -> float:
+    """Reports within the week."""
+    return round(sum(value or 0.0 for value in rows), 1)
+
+
 def _published(country: CountryReport) -> list[str | None]:
     """For each target: whether the combination or the stack is what is published."""
     which: list[str | None] = []
@@ -170,6 +208,7 @@ def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
         "shares": _shares(country.shares, codes),
         "events": [_event(event, codes) for event in country.events],
         "fan": _fan(country.fan, codes),
+        "week": _week(country.week, codes),
     }
 
 
@@ -182,5 +221,6 @@ def payload(report: Report) -> dict[str, Any]:
         "days": [day.isoformat() for day in report.days],
         "origin": report.origin.isoformat(),
         "target": report.target_day.isoformat(),
+        "week": [day.isoformat() for day in report.week.days] if report.week else None,
         "forecast": any(country.probabilities for country in report.countries),
     }

@@ -31,6 +31,7 @@ from gdelphi.forecast.archive import (
     forecasts_folder,
     model_fingerprint,
 )
+from gdelphi.forecast.stored_week import StoredWeek, read_week
 from gdelphi.report import page
 from gdelphi.report.banners import (
     ReportState,
@@ -60,6 +61,8 @@ from gdelphi.report.past import (
 from gdelphi.report.plain import clean
 from gdelphi.report.record import record_of
 from gdelphi.report.tables import csv_files
+from gdelphi.report.week import week_report
+from gdelphi.report.week_record import week_record
 from gdelphi.store.status import Status, read_status
 
 SCHEMA: Final = "report.schema.json"
@@ -137,7 +140,7 @@ def gather_report(
     on_step(f"reading the days up to {origin}")
     past = read_past(settings, origin, manifest.recipe.streams if manifest else None, status)
     on_step("gathering countries")
-    countries, problems = _countries(settings, forecasts, manifest, past)
+    countries, week, problems = _countries(settings, forecasts, manifest, past)
     on_step("looking how good forecasts have been")
     record = record_of(settings, forecasts, origin)
     streams = [country.stream for country in countries]
@@ -168,6 +171,7 @@ def gather_report(
         banners=banners(state),
         naming=describe_naming(manifest.named) if manifest else None,
         days=list(past.days),
+        week=week_report(week, record, week_record(settings, forecasts, origin)) if week else None,
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,
@@ -204,17 +208,19 @@ def _check_origin(settings: Settings, origin: date, status: Status) -> None:
 
 def _countries(
     settings: Settings, forecasts: ForecastFolder, manifest: ForecastManifest | None, past: PastNews
-) -> tuple[list[CountryReport], list[str]]:
-    """All countries, and what is wrong with yesterday's forecast."""
+) -> tuple[list[CountryReport], StoredWeek | None, list[str]]:
+    """All countries, the forecast's week, and what is wrong with yesterday's forecast."""
     if manifest is None:
-        return past_countries(settings, past), []
+        return past_countries(settings, past), None, []
     yesterday: Mapping[CellKey, float] = {}
     problems = []
     try:
         yesterday = forecasts.published_before(manifest.recipe.origin)
     except ForecastError as error:
         problems.append(str(error))
-    return forecast_countries(settings, forecasts.load(manifest), past, yesterday), problems
+    forecast = forecasts.load(manifest)
+    week = read_week(forecast)
+    return forecast_countries(settings, forecast, past, yesterday, week), week, problems
 
 
 def _provenance(

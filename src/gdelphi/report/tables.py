@@ -7,10 +7,13 @@ written as numbers and need none.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from itertools import count
 from typing import Any, Final
 
 from gdelphi.report.content import CountryReport, Report
+from gdelphi.report.week_content import Chance, CountryWeek, WeekRoot
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """beginnings that a spreadsheet may obey, their wide forms too"""
@@ -42,6 +45,7 @@ def csv_files(report: Report) -> dict[str, str]:
         "shares.csv": _shares(report),
         "events.csv": _events(report),
         "changes.csv": _changes(report),
+        **week_files(report),
     }
 
 
@@ -120,3 +124,66 @@ def _changes(report: Report) -> str:
         for change in report.changes
     )  # fmt: skip
     return as_csv(names, rows)
+
+
+# --- the week -------------------------------------------------------------------------------------
+
+
+def week_files(report: Report) -> dict[str, str]:
+    """Tables of the week; without a row where the forecast has none."""
+    said = ("published", "stack", "simple stack", "usual")
+    of_root = ("stream", "name", "code", "label")
+    return {
+        "week.csv": as_csv(
+            (*of_root, "target", "horizon", "day", *said), _rows_of(report, _week_chances)
+        ),
+        "week_rows.csv": as_csv(
+            (*of_root, "onset", "horizon", "day", "rows", "usual rows"),
+            _rows_of(report, _week_reports),
+        ),
+        "escalations.csv": as_csv(("stream", "name", *said), _rows_of(report, _escalation)),
+    }
+
+
+WeekCsv = Callable[[Report, CountryReport, CountryWeek], Iterator[CsvRow]]
+
+
+def _rows_of(report: Report, rows: WeekCsv) -> Iterator[CsvRow]:
+    for country in report.countries:
+        if country.week is not None:
+            yield from rows(report, country, country.week)
+
+
+def _week_chances(report: Report, country: CountryReport, week: CountryWeek) -> Iterator[CsvRow]:
+    """A row for each root, target and day, and one for the week."""
+    for root in week.roots:
+        for target in root.targets:
+            key = (*_root_key(country, root), target.target)
+            for ahead, day, chance in zip(count(1), _week_days(report), target.days, strict=False):
+                yield (*key, ahead, day, *_said(chance))
+            yield (*key, "week", None, *_said(target.within))
+
+
+def _week_reports(report: Report, country: CountryReport, week: CountryWeek) -> Iterator[CsvRow]:
+    for root in week.roots:
+        key = (*_root_key(country, root), root.onset)
+        both = zip(root.rows, root.usual_rows, strict=True)
+        for ahead, day, rows in zip(count(1), _week_days(report), both, strict=False):
+            yield (*key, ahead, day, *rows)
+
+
+def _escalation(_: Report, country: CountryReport, week: CountryWeek) -> Iterator[CsvRow]:
+    if week.escalation is not None:
+        yield (country.stream, country.name, *_said(week.escalation))
+
+
+def _root_key(country: CountryReport, root: WeekRoot) -> tuple[str, ...]:
+    return country.stream, country.name, root.code, root.label
+
+
+def _said(chance: Chance) -> tuple[float | None, ...]:
+    return chance.published, chance.stack, chance.simple, chance.usual
+
+
+def _week_days(report: Report) -> list[date]:
+    return report.week.days if report.week else []

@@ -109,24 +109,29 @@ class WeekStack:
             self._latest[origin] = self._answer(history, origin)
         return self._latest[origin]
 
-    def _answer(self, history: History, origin: date) -> WeekAnswer:
+    def inputs(self, history: History, origin: date) -> OriginInputs:
+        """What the regressions are shown at an origin."""
         counts, day = self.counts, origin + timedelta(days=1)
         answers = counts.stack.answers(history, origin)
         members = counts.baselines.get(day)
         if members is None:  # a day of fitting, for which the stack asks nobody
             members = counts.baseline_logits(ask(counts.fit.simple.members, history, origin))
         expected = self.expected_rows(origin)[None]
-        tomorrow, simple = answers.stack[:, None], answers.simple[:, None]
-        inputs = origin_inputs(counts, self._past, [origin], tomorrow, members[:, None], expected)
+        tomorrow = answers.stack[:, None]
+        return origin_inputs(counts, self._past, [origin], tomorrow, members[:, None], expected)
+
+    def _answer(self, history: History, origin: date) -> WeekAnswer:
+        answers = self.counts.stack.answers(history, origin)
+        inputs, simple = self.inputs(history, origin), answers.simple[:, None]
         lines, plain, known = self.fit.lines, self.fit.simple, self.fit.at(origin)
         if known is None:
-            known = lines.logits(inputs, expects=True, tomorrow=tomorrow)[:, 0]
+            known = lines.logits(inputs, expects=True, tomorrow=inputs.stack)[:, 0]
         else:
             known[:, 0] = answers.stack  # as it is, where the others were rounded to be kept
         return WeekAnswer(
             known,
             plain.logits(inputs, expects=False, tomorrow=simple)[:, 0],
-            expected[0],
+            self.expected_rows(origin),
             lines.escalations(inputs.conflict, expects=True)[0],
             plain.escalations(inputs.conflict, expects=False)[0],
         )

@@ -1,6 +1,7 @@
 """`gdelphi forecast`: what is likely to happen next. The stage is `forecast/forecast.py`."""
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from gdelphi.app.console import Steps, first_of, out, print_json, table
 from gdelphi.app.options import (
+    FURTHEST,
     CompleteAsOfOption,
     ConfigOption,
     ForecastsOption,
@@ -29,7 +31,7 @@ from gdelphi.common.percent import percent
 if TYPE_CHECKING:
     from gdelphi.forecast.archive import ForecastManifest
     from gdelphi.forecast.forecast import ForecastResult
-    from gdelphi.forecast.summary import HeadlineProbability, StreamSummary
+    from gdelphi.forecast.summary import HeadlineProbability, StreamSummary, WeekSummary
 
 FEW = 3  # streams that are shown one by one
 NAMED = {"nearest": "the nearest observed phrase", "namer": "the namer"}
@@ -93,9 +95,13 @@ def show_forecast(result: "ForecastResult", *, json: bool) -> None:
     if len(brief.streams) <= FEW:
         for stream in brief.streams:
             _show_stream(stream)
+            if brief.week:
+                _show_week(brief.week, stream.stream)
     else:
         out.print("\nheadlines that are furthest from what is usual")
         out.print(_headlines(brief.changes, streams=True))
+        if brief.week:
+            _show_unusual(brief.week)
     out.print(Text(f"\n{'kept in' if result.made else 'was there:'} {forecast.folder}"))
 
 
@@ -103,6 +109,8 @@ def show_manifest(manifest: "ForecastManifest") -> None:
     """Print what a forecast is of, and what a reader has to know about it."""
     recipe = manifest.recipe
     head = f"forecast of {manifest.target_day:%A} {manifest.target_day} from {recipe.origin}"
+    if recipe.week:
+        head += f", and of the days to {recipe.origin + timedelta(days=FURTHEST)}"
     out.print(Text(head, style="bold"))
     out.print(
         f"{len(recipe.streams)} streams: {first_of(recipe.streams)}; {recipe.futures} futures "
@@ -126,6 +134,39 @@ def _show_stream(stream: "StreamSummary") -> None:
     out.print()
     out.print(_headlines(stream.headlines, who=stream.who))
     out.print(Text(f"futures that count: {stream.effective:.0f}", style="dim"))
+
+
+def _show_week(week: "WeekSummary", stream: str) -> None:
+    """The days of a stream."""
+    out.print("\nthe week: headlines of events that are furthest from their usual")
+    days = [f">{day:%a} {day.day}" for day in week.days]
+    shown = table("code", "headline", *days, ">any day", ">usual")
+    for line in week.streams[stream]:
+        said = [percent(value) for value in (*line.days, line.published, line.usual)]
+        shown.add_row(*map(Text, (line.code, line.label, *said)))
+    out.print(shown)
+    _show_escalations(week, [stream])
+
+
+def _show_unusual(week: "WeekSummary") -> None:
+    """What is above its usual, of all streams."""
+    out.print(f"\nfurthest above what is usual within the week to {week.days[-1]}")
+    shown = table("stream", "code", "event", "as", ">published", ">usual", "likeliest")
+    for line in week.unusual:
+        best = max(range(len(week.days)), key=lambda ahead: line.days[ahead] or 0.0)
+        day = f"{week.days[best]:%a} {week.days[best].day}, {percent(line.days[best])}"
+        said = percent(line.published), percent(line.usual)
+        shown.add_row(*map(Text, (line.stream, line.code, line.label, line.target, *said, day)))
+    out.print(shown)
+    _show_escalations(week, list(week.escalations))
+
+
+def _show_escalations(week: "WeekSummary", streams: list[str]) -> None:
+    for stream in streams:
+        if stream in week.escalations:
+            said, usual = week.escalations[stream]
+            told = f"{stream}: material conflict at least doubles with {percent(said)}, usually "
+            out.print(Text(f"{told}{percent(usual)}"))
 
 
 def _headlines(

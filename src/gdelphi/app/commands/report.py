@@ -87,6 +87,8 @@ def show_written(written: "ReportWritten", *, json: bool) -> None:
     out.print(Text(head, style="bold"))
     for banner in report.banners:
         out.print(Text(banner, style="yellow"))
+    for sentence in report.week.sentences if report.week else ():
+        out.print(Text(sentence))
     out.print(Text(report.record.verdict))
     for change in report.changes[:CHANGES_SHOWN]:
         told = f"  {change.name}: {change.label} ({change.target}) {percent(change.published)}, "
@@ -107,6 +109,7 @@ def _as_plain(written: "ReportWritten") -> dict[str, object]:
         "hindsight": report.hindsight,
         "stale": report.stale,
         "banners": report.banners,
+        "week": report.week.sentences if report.week else None,
         "changes": [change.model_dump() for change in report.changes],
         "record": {
             "source": report.record.source,

@@ -1,5 +1,5 @@
 // A country in detail, drawn when it is opened.
-const state = { index: null, target: 1 };
+const state = { index: null, target: 1, week: 1 };
 
 function phraseList(title, phrases, none) {
   const most = Math.max(1, ...phrases.map((phrase) => phrase[0]));
@@ -63,17 +63,10 @@ function probabilities(country) {
     inner.replaceChildren(...(more.open ? [probabilityTable(finer, state.target)] : []));
   };
   more.addEventListener("toggle", draw);
-  const buttons = TARGET_WORDS.map((words, number) => h("button", {
-    type: "button", "data-target": TARGETS[number], "aria-pressed": String(number === state.target),
-    onclick: () => {
-      state.target = number;
-      buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
-      draw();
-    },
-  }, words));
+  const choice = targetChoice(state.target, "target", (number) => { state.target = number; draw(); });
   draw();
   return h("div", {}, h("h4", {}, "Probabilities of standard events"),
-    h("div", { class: "choosing" }, h("div", { class: "choice", role: "group", "aria-label": "Target" }, buttons),
+    h("div", { class: "choosing" }, choice,
       h("strong", { class: "on-paper" }, TARGET_WORDS[state.target]), dotsKey()),
     holder, finer.length > 0 && more);
 }
@@ -121,6 +114,7 @@ function drawCountry(country, paper) {
   return h("article", { class: "country", "aria-label": country.name },
     h("div", { class: "country-head" }, h("div", {}, h("h3", {}, bdi(country.name), h("span", { class: "quiet" }, country.stream)), keyFigures(country)),
       h("div", {}, h("span", { class: "quiet" }, `Reports a day, last ${DATA.days.length} days`), volumeChart(country.rows))),
+    weekStrip(country),
     h("div", { class: "briefs" },
       phraseList(`${shortDay(DATA.target, false)} in brief, as forecast`, country.brief, "There is no forecast for this day."),
       phraseList(`${shortDay(DATA.origin, false)} in brief, as reported`, country.latest, "Nothing is known of this day.")),
