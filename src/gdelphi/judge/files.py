@@ -29,6 +29,9 @@ from gdelphi.common.errors import JudgeError
 from gdelphi.common.files import alone, atomic_write, write_text_atomically
 
 KINDS: Final = ("probabilities", "shares", "expected", "futures")
+SCORES: Final = "scores"
+MARK: Final = b"days"
+"""in the footer of a stored forecast's scores: which days they were made from"""
 
 
 class BacktestFolder:
@@ -138,7 +141,7 @@ class BacktestFolder:
 
 def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
     """Where the scores of a stored forecast lie, in the folder of forecasts."""
-    return folder / "scores" / origin.isoformat() / f"{id}.parquet"
+    return folder / SCORES / origin.isoformat() / f"{id}.parquet"
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -165,6 +168,15 @@ def read_columns(path: Path) -> list[str]:
     except (OSError, pa.ArrowException):
         return []
     return names
+
+
+def read_mark(path: Path) -> str | None:
+    """What a file of scores says of the days that it was made from; None: nothing."""
+    try:
+        mark = (pq.read_schema(path).metadata or {}).get(MARK)
+    except (OSError, pa.ArrowException):
+        return None
+    return mark.decode(errors="replace") if mark else None
 
 
 def as_json(content: Mapping[str, Any]) -> str:

@@ -11,11 +11,14 @@ from these, so nothing has to be recovered from a Brier score. A file without pr
 earlier versions wrote them, is made again.
 
 A day is held against the forecast when it is complete. A surge is told by the days before the
-origin as the store has them now.
+origin as the store has them now. The file carries a mark of all these days: when one of them
+changes at its source (a file that came late, or was replaced) the scores are made again.
+
+A forecast that cannot be read is named and passed over. One process scores at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -23,14 +26,25 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gdelphi.common.errors import JudgeError
+from gdelphi.common.checksums import is_damaged
+from gdelphi.common.errors import ForecastError, JudgeError
+from gdelphi.common.files import alone, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS, TARGETS, FloatArray
-from gdelphi.forecast.archive import ForecastArchive, StoredForecast
+from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.tables import FUTURES_COLUMN
-from gdelphi.judge.files import read_columns, read_table, scores_path, write_table
+from gdelphi.judge.files import (
+    MARK,
+    SCORES,
+    read_columns,
+    read_mark,
+    read_table,
+    scores_path,
+    write_table,
+)
+from gdelphi.measures.cloud_update import day_fingerprints
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.targets import SURGE_DAYS, outcomes
 from gdelphi.scores.probabilities import (
@@ -72,33 +86,61 @@ class ScoreResult:
     hindsight: int
     """among the scored, with something fitted on days after the origin: in no table"""
     standings: list[PublishedScore]
+    damaged: list[str] = field(default_factory=list)
+    """what is wrong with forecasts that cannot be read, and so are not scored"""
 
 
 def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = None) -> ScoreResult:
     """Score all forecasts of a folder whose day has come and that have no scores yet."""
-    archive = ForecastArchive(folder)
-    manifests = archive.list()
-    if not manifests:
+    manifests, damaged = ForecastArchive(folder).read()
+    if not manifests and not damaged:
         raise JudgeError(f"no forecasts in {folder}: `gdelphi forecast --out {folder}` makes some")
+    with alone(folder / SCORES):
+        return _score(settings, folder, manifests, damaged, as_of)
+
+
+def _score(
+    settings: Settings,
+    folder: Path,
+    manifests: Sequence[ForecastManifest],
+    damaged: list[str],
+    as_of: date | None,
+) -> ScoreResult:
+    archive, fingerprints = ForecastArchive(folder), day_fingerprints(settings)
     new, known, waiting = [], 0, 0
     for manifest in manifests:
         path = scores_path(folder, manifest.recipe.origin, manifest.id)
-        if path.exists() and PUBLISHED in read_columns(path):  # else scored by an earlier version
+        mark = _days_mark(manifest, fingerprints)
+        there = path.exists() and PUBLISHED in read_columns(path) and not is_damaged(path)
+        if there and read_mark(path) == mark:
             known += 1
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
-            waiting += 1
+            known, waiting = known + there, waiting + (not there)
         else:
-            stored = archive.load(manifest.recipe.origin, manifest.id)
-            write_table(scores_of(settings, stored), path)
+            try:
+                stored = archive.load(manifest.recipe.origin, manifest.id)
+            except ForecastError as error:
+                damaged.append(str(error))
+                continue
+            table = scores_of(settings, stored)
+            write_table(table.replace_schema_metadata({MARK: mark}), path)
             new.append(manifest.id)
     paths = {
         (manifest.target_day, manifest.id): scores_path(folder, manifest.recipe.origin, manifest.id)
         for manifest in manifests
         if not manifest.hindsight
     }
-    paths = {key: path for key, path in paths.items() if path.exists()}
-    hindsight = known + len(new) - len(paths)
-    return ScoreResult(folder, new, known, waiting, hindsight, list(_published_scores(paths)))
+    paths = {key: path for key, path in paths.items() if path.exists() and not is_damaged(path)}
+    hindsight = max(0, known + len(new) - len(paths))
+    standings = list(_published_scores(paths))
+    return ScoreResult(folder, new, known, waiting, hindsight, standings, damaged)
+
+
+def _days_mark(manifest: ForecastManifest, fingerprints: Mapping[date, str]) -> str:
+    """A mark of the days that decide a forecast's outcomes."""
+    since = manifest.recipe.origin - timedelta(days=LOOK_BACK)
+    days = sorted(day for day in fingerprints if since <= day <= manifest.target_day)
+    return text_digest(repr([(day.isoformat(), fingerprints[day]) for day in days]))
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
+from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import atomic_write, text_digest
 from gdelphi.common.settings import Settings
@@ -150,8 +151,8 @@ def pack_days(
         )
     root = measures_folder(settings) / "packs"
     folder = root / text_digest(repr((FORMAT, facts, seed)))
-    made = not (folder / "pack.json").exists()
-    if made:
+    made = not (folder / "pack.json").exists() or bool(damaged_files(folder))
+    if made:  # a damaged pack would give other probabilities under the same name
         with atomic_write(folder) as part:
             _write(settings, space, facts, part, seed=seed, on_day=on_day)
             if folder.exists():  # not whole, or made by another process meanwhile
@@ -178,7 +179,7 @@ def _being_made(folder: Path) -> bool:
 
 def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:
     pack = Pack(folder)
-    size = sum(path.stat().st_size for path in folder.iterdir())
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.name != CHECKSUMS)
     points, atoms = pack.sizes
     present = int(pack.present.sum())
     streams = pack.facts.streams
