@@ -23,7 +23,7 @@ from gdelphi.common.checksums import file_digest, note_file
 from gdelphi.common.errors import GdelphiError
 
 __all__ = [
-    "DIGEST_LENGTH", "alone", "atomic_write", "file_digest", "text_digest",
+    "DIGEST_LENGTH", "alone", "atomic_write", "file_digest", "is_alive", "text_digest",
     "weights_digest", "write_json_atomically", "write_text_atomically",
 ]  # fmt: skip
 
@@ -87,3 +87,14 @@ def alone(folder: Path, otherwise: GdelphiError | None = None) -> Iterator[None]
             assert otherwise is not None  # noqa: S101 - else it would have been waited for
             raise otherwise from None
         yield
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs: what it has left half done is not to be touched."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -39,6 +39,9 @@ class IngestSettings(Section):
     attempts: int = Field(5, ge=1, description="tries for each file before the run gives it up")
     backoff_seconds: float = Field(1.0, ge=0, description="first pause between tries; it doubles")
     timeout_seconds: float = Field(30.0, gt=0, description="silence after which a server stalls")
+    max_download_gigabytes: float = Field(
+        4.0, gt=0, description="cap on one file to fetch; what a list says to be larger is refused"
+    )
     max_unpacked_gigabytes: float = Field(8.0, gt=0, description="cap on one file's text")
 
 

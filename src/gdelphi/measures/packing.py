@@ -5,7 +5,6 @@ processes; days are written in their order, so one seed gives one pack, whatever
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from time import perf_counter
 
 from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import atomic_write, text_digest
+from gdelphi.common.files import atomic_write, is_alive, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -169,12 +168,9 @@ def _being_made(folder: Path) -> bool:
     if not folder.name.startswith("."):
         return False
     try:
-        os.kill(int(folder.name.split(".")[-2]), 0)  # .NAME.PID.part
-    except (ValueError, ProcessLookupError):
+        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
+    except ValueError:
         return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:

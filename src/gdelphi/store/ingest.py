@@ -224,7 +224,8 @@ class _Run:
         result = self.result
         if result.rejected:
             reasons = self.connection.rows(
-                f"SELECT {REASON_KIND}, count(*) FROM rejects JOIN ledger USING (file_id) "
+                f"SELECT {REASON_KIND}, sum(rejects.rows)::BIGINT "
+                "FROM rejects JOIN ledger USING (file_id) "
                 "WHERE loaded_at >= (SELECT started_at FROM runs WHERE run_id = ?) GROUP BY ALL",
                 [self.run_id],
             )

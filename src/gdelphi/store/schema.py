@@ -324,10 +324,28 @@ def _views() -> Iterator[str]:
     )
 
 
+def _rejects_in_numbers() -> Iterator[str]:
+    yield "ALTER TABLE rejects ADD COLUMN rows BIGINT DEFAULT 1"
+    yield _comment(
+        "COLUMN", "rejects.rows", "how many rows this stands for: beyond 10,000 of a file, many"
+    )
+
+
+def _no_secrets() -> Iterator[str]:
+    """Earlier versions told the user and password of an archive's address in reasons."""
+    for table, column in (("ledger", "reason"), ("ledger", "archive"), ("runs", "archive")):
+        yield (
+            f"UPDATE {table} SET {column} = regexp_replace({column}, "
+            f"'(https?://)[^/@ ]*@', '\\1', 'g') WHERE contains({column}, '@')"
+        )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("files and runs", tuple(_bookkeeping())),
     Migration("events", tuple(_events())),
     Migration("views", tuple(_views())),
+    Migration("rejects in numbers", tuple(_rejects_in_numbers())),
+    Migration("no secrets", tuple(_no_secrets())),
 )
 
 # Made anew together with the code tables that they are made from.

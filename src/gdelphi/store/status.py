@@ -160,7 +160,8 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
         rejects=dict(
             connection.rows(
-                f"SELECT {REASON_KIND}, count(*) FROM rejects GROUP BY ALL ORDER BY 2 DESC, 1"
+                f"SELECT {REASON_KIND}, sum(rows)::BIGINT FROM rejects "
+                "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
         unknown_codes=unknown,

@@ -6,6 +6,7 @@ in which something is odd: a line of another width, a value of the wrong type, a
 carriage return, bytes that are no UTF-8.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -20,12 +21,15 @@ from gdelphi.store.connection import Connection
 from gdelphi.store.ledger import Counts
 from gdelphi.store.rows import (
     COLUMNS,
+    REASON_KIND,
     news_day,
     quoted,
 )
 
 LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long
+MOST_REJECTS = 10_000  # rows of one file that are kept with their text; of others the number is
+LONGEST_RAW = 1 << 16  # characters of a rejected row that are kept
 
 
 def load_strictly(
@@ -42,16 +46,14 @@ def load_strictly(
     connection.rows("DROP TABLE IF EXISTS staged")
     connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
     repaired = rows_in = 0
+    rejects = _Rejects(connection, file_id, file.name)
     for numbers, lines, undecodable in _numbered_lines(text, skip_header=layout.has_header):
         repaired += undecodable
         rows_in += len(lines)
         with connection.registered("arrived", pa.table({"line": numbers, "raw": lines})):
             connection.rows(_stage(layout, file))
-    connection.rows(
-        "INSERT INTO rejects SELECT ?, ?, line, reason, raw FROM staged WHERE reason IS NOT NULL",
-        [file_id, file.name],
-    )
-    rejected = connection.value("SELECT count(*) FROM staged WHERE reason IS NOT NULL")
+        rejects.take()
+    rejected = rejects.finish()
     if layout is REDUCED:
         names = ", ".join(layout.columns)
         connection.rows(
@@ -71,6 +73,47 @@ def load_strictly(
     if stored != accepted:
         raise AssertionError(f"{file.name}: {accepted} rows expected in the store, {stored} found")
     return Counts(rows_in, accepted, rejected, duplicates, repaired), days
+
+
+class _Rejects:
+    """Moves rejected rows from `staged` to `rejects`, piece by piece: a file of a billion blank
+    lines must cost neither the memory nor the disk. Beyond MOST_REJECTS they are counted, and one
+    row for each reason says how many more there were."""
+
+    def __init__(self, connection: Connection, file_id: int, name: str) -> None:
+        self._connection, self._file = connection, [file_id, name]
+        self._kept = 0
+        self._counted: Counter[str] = Counter()
+
+    def take(self) -> None:
+        """Those of the lines that were staged last."""
+        bad = self._connection.value("SELECT count(*) FROM staged WHERE reason IS NOT NULL")
+        if not bad:
+            return
+        room = min(bad, MOST_REJECTS - self._kept)
+        if room:
+            self._connection.rows(
+                "INSERT INTO rejects (file_id, file, line, reason, raw) "
+                f"SELECT ?, ?, line, reason, raw[:{LONGEST_RAW}] FROM staged "
+                f"WHERE reason IS NOT NULL ORDER BY line LIMIT {room}",
+                self._file,
+            )
+            self._kept += room
+        for reason, number in self._connection.rows(
+            f"SELECT {REASON_KIND.replace('rejects.', '')}, count(*) FROM (SELECT reason "
+            f"FROM staged WHERE reason IS NOT NULL ORDER BY line OFFSET {room}) GROUP BY ALL"
+        ):
+            self._counted[reason] += number
+        self._connection.rows("DELETE FROM staged WHERE reason IS NOT NULL")
+
+    def finish(self) -> int:
+        """Note the numbers of those that were not kept; returns how many there were in all."""
+        for reason, number in sorted(self._counted.items()):
+            self._connection.rows(
+                "INSERT INTO rejects (file_id, file, reason, rows) VALUES (?, ?, ?, ?)",
+                [*self._file, f"{reason}: {number:,} more such rows", number],
+            )
+        return self._kept + self._counted.total()
 
 
 def _numbered_lines(
