@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 
 from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.errors import PromotionError, TrainingError
-from gdelphi.common.files import alone, atomic_write
+from gdelphi.common.files import alone, atomic_write, text_digest
 from gdelphi.common.lines import append_line
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
@@ -329,7 +329,13 @@ def _log(
         "reason": reason,
         "compared": asdict(compared) if compared else None,
     }
+    entry["check"] = _check(entry)
     append_line(settings.flows.models / LOG, json.dumps(entry, default=str))
+
+
+def _check(entry: Mapping[str, Any]) -> str:
+    """A mark by which a line that was changed is told."""
+    return text_digest(json.dumps(entry, default=str, sort_keys=True))
 
 
 def _who() -> str:
@@ -365,6 +371,8 @@ def read_decisions(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]
         try:
             entry = json.loads(line)
             entry["action"], entry["from"], entry["to"]
+            if entry.pop("check", None) not in (None, _check(entry)):
+                raise ValueError("it was changed")
         except (ValueError, KeyError, TypeError):
             if line.strip():
                 problems.append(f"line {number} of {path} cannot be read, and is passed over")

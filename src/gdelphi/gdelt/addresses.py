@@ -8,7 +8,7 @@ machine that trusts whoever is on it.
 
 from urllib.parse import urlsplit, urlunsplit
 
-HIDDEN = "***"
+from gdelphi.common.settings import HIDDEN
 
 
 def base_address(url: str) -> str:

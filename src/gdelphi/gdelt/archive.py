@@ -33,6 +33,7 @@ from gdelphi.gdelt.file_names import (
     is_other_file,
     open_file,
     parse_name,
+    possible_until,
 )
 
 ALIASES = {"gdelt1": GDELT1, "gdelt2": GDELT2}
@@ -68,9 +69,13 @@ class Listing:
             self.damaged_lines += 1
 
     def keep_wanted(self, settings: IngestSettings) -> None:
-        """Drop the feeds that were not asked for, and count them."""
+        """Drop the feeds that were not asked for and days that cannot be yet, and count them."""
+        limit = possible_until()
         for name, file in list(self.files.items()):
-            if file.kind == "translated" and not settings.translated:
+            if limit and file.first_day and file.first_day > limit:
+                self.passed_over["files of days to come (a misprint, or this clock is behind)"] += 1
+                del self.files[name]
+            elif file.kind == "translated" and not settings.translated:
                 self.passed_over["translated files (--translated reads them)"] += 1
                 del self.files[name]
             elif file.kind == "reduced" and not settings.reduced:

@@ -91,6 +91,8 @@ class Connection:
         """Column names and rows of a user's query."""
         try:
             result = self._duck.execute(sql)
+            if result is None:  # of a text without a statement, whatever DuckDB's types say
+                raise QueryError('there is no query: `gdelphi sql "select ..."`')
             columns = [column[0] for column in result.description or ()]
             return columns, result.fetchall() if columns else []
         except DAMAGE as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.file_names import FIRST_YEAR, LAST_YEAR, SourceFile, possible_until
 from gdelphi.store.connection import (
     Connection,
     arrow_table,
@@ -143,11 +143,16 @@ def note_days_of_rows(connection: Connection, file_id: int) -> None:
         """
         UPDATE ledger SET first_day = days.first, last_day = days.last
         FROM (
-            SELECT min(NewsDay) AS first, max(NewsDay) AS last FROM events WHERE FileId = $id
+            SELECT min(NewsDay) AS first, max(NewsDay) AS last FROM events
+            WHERE FileId = $id AND NewsDay BETWEEN $earliest AND $latest
         ) days
         WHERE file_id = $id AND span = 'open'
         """,
-        {"id": file_id},
+        {
+            "id": file_id,
+            "earliest": date(FIRST_YEAR, 1, 1),
+            "latest": possible_until() or date(LAST_YEAR, 12, 31),
+        },
     )
 
 

@@ -40,14 +40,14 @@ def seal(store: Path) -> None:
     if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
         path = seal_path(store)
         part = path.with_name(f".{path.name}.part")
-        part.write_text(f"{digest}  {store.name}\n", encoding="utf-8")
+        part.write_text(f"{digest}\n", encoding="utf-8")
         part.replace(path)
 
 
 def seal_state(store: Path) -> SealState:
     """Whether a store is as whoever wrote last has left it; none: nobody can tell."""
     try:
-        noted = seal_path(store).read_text(encoding="utf-8", errors="replace").split("  ")[0]
+        noted = seal_path(store).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return "none"
-    return "sound" if file_digest(store) == noted else "damaged"
+    return "sound" if f"{file_digest(store)}\n" == noted else "damaged"

@@ -14,6 +14,7 @@ from typing import Any
 from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
+from gdelphi.gdelt.file_names import possible_until, tomorrow_of
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.rows import REASON_KIND
 
@@ -81,10 +82,12 @@ class Status:
     last_run: dict[str, Any] | None
     last_successful_run: dict[str, Any] | None
     fingerprint: str
+    clock_behind: bool = False
+    """this machine's clock stands before the store's days: nothing can be said of freshness"""
 
     @property
     def alarming(self) -> bool:
-        return self.stale or self.incomplete
+        return self.stale or self.incomplete or self.clock_behind
 
     def is_complete(self, day: date) -> bool:
         """Whether a day is one of `complete_days`."""
@@ -96,15 +99,20 @@ class Status:
 
 def read_status(settings: Settings, as_of: date | None = None) -> Status:
     """Look at the store as it is."""
-    as_of = as_of or datetime.now(UTC).date()
+    today = datetime.now(UTC).date()
     with Store(settings).reading() as connection:
-        return _read(connection, settings.status, as_of)
+        status = _read(connection, settings.status, as_of or today)
+    behind = as_of is None and status.last_day is not None and status.last_day > tomorrow_of(today)
+    return replace(status, clock_behind=behind)
 
 
 def read_days(connection: Connection) -> list[DayStatus]:
     """The days that files in the ledger speak for, in their order."""
+    limit = possible_until() or date.max
     rows = connection.rows(
-        "SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY NewsDay"
+        "SELECT NewsDay, rows, state, complete, loaded FROM days WHERE NewsDay <= ? "
+        "ORDER BY NewsDay",
+        [limit],
     )
     return [DayStatus(*row) for row in rows]
 
@@ -135,7 +143,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
     latest = max(complete_days(days, as_of), default=None)
     gaps = list(_gaps(connection, days))
     loaded = [day.day for day in days if day.loaded]
-    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate) FROM events")[0]
+    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate)::BIGINT FROM events")[0]
     states = sorted({day.state for day in days})
     unknown: dict[str, dict[str, int]] = {}
     for kind, code, rows in connection.rows(
@@ -156,7 +164,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
             connection.rows("SELECT status, count(*) FROM ledger GROUP BY ALL ORDER BY ALL")
         ),
         rows=totals[0],
-        story_duplicates=totals[1],
+        story_duplicates=totals[1] or 0,
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
         rejects=dict(
             connection.rows(

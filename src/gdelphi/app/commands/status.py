@@ -58,6 +58,8 @@ def show_status(status: "Status") -> None:
         verdict.append(f"STALE on {status.as_of}")
     if status.incomplete:
         verdict.append("INCOMPLETE")
+    if status.clock_behind:
+        verdict.append(f"CLOCK BEHIND: it says {status.as_of}, before the store's last day")
     table.add_row("verdict", Text(", ".join(verdict) or "complete and fresh", style="bold"))
     table.add_row("days", f"{status.first_day} to {status.last_day}")
     table.add_row("latest complete", str(status.latest_complete_day))
