@@ -1,4 +1,4 @@
-"""Flips random bits of everything that a demo has on disk, one at a time, and asks `gdelphi verify`.
+"""Flips random bits of all that a demo has on disk, one at a time, and asks `gdelphi verify`.
 
     gdelphi demo --out data/demo
     python benchmarks/flips.py --folder data/demo --flips 100

@@ -1,12 +1,16 @@
 """A day's run: what is due, what goes on when something fails, and that nothing is done twice."""
 
+import importlib
+import random
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from gdelphi.app import pipeline
+from gdelphi.app.cli import app
 from gdelphi.app.pipeline import (
     PipelineRun,
     backfill,
@@ -20,6 +24,7 @@ from gdelphi.app.pipeline import (
     train_namer,
 )
 from gdelphi.app.promote import model_in_use
+from gdelphi.app.verify import verify
 from gdelphi.common.errors import PipelineError, TrainingError
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.archive import ForecastArchive, forecasts_folder
@@ -346,3 +351,21 @@ def test_flipped_bits_in_weights_and_packs_publish_nothing_else(stage: Stage) ->
     flip_bit(used(stage) / "model.safetensors", -200, 6)
     run = daily(stage.settings)
     assert run.forecasts == [] and "model.safetensors: not what was written" in run.troubles[0]
+
+
+def test_verify_finds_flipped_bits_wherever_they_are_and_says_what_to_do(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    flips = importlib.import_module("flips")
+    settings, rng = stage.settings, random.Random(4)
+    assert not [damage for part in verify(settings) for damage in part.damages]
+    for part in flips.PARTS:
+        if part != "scores":  # of a first forecast there are none
+            assert flips.try_flips(settings, part, 2, rng) == []
+    found = CliRunner().invoke(app, ["doctor", "--deep", "--config", str(stage.config)])
+    assert "files" in found.stdout and "DAMAGED" not in found.stdout
+    flip_bit(next((stage.folder / "forecasts").glob("*-*-*/*/shares.parquet")), 100)
+    found = CliRunner().invoke(app, ["verify", "--config", str(stage.config)])
+    assert found.exit_code == 1 and "shares.parquet is not what was written" in found.stdout
+    assert "-> bring its folder back from a copy" in found.stdout

@@ -6,8 +6,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-GDELT1 = "http://data.gdeltproject.org/events/"
-GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
+# The bucket of GDELT's site under a name that its certificate is valid for; the site itself,
+# http://data.gdeltproject.org, answers https with the certificate of another.
+GDELT1 = "https://storage.googleapis.com/data.gdeltproject.org/events/"
+GDELT2 = "https://storage.googleapis.com/data.gdeltproject.org/gdeltv2/"
 
 
 class Section(BaseModel):

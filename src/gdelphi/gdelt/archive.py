@@ -37,6 +37,11 @@ from gdelphi.gdelt.file_names import (
 )
 
 ALIASES = {"gdelt1": GDELT1, "gdelt2": GDELT2}
+LABELS = {
+    GDELT1: "http://data.gdeltproject.org/events/",
+    GDELT2: "http://data.gdeltproject.org/gdeltv2/",
+}
+"""GDELT's own archive has one name in the ledger, whichever of its addresses is asked"""
 MASTER_LIST = "masterfilelist.txt"
 TRANSLATED_LIST = "masterfilelist-translation.txt"
 
@@ -209,7 +214,7 @@ class HttpArchive:
     def __init__(self, url: str, settings: IngestSettings) -> None:
         self.url = base_address(url)
         self.site = public_address(self.url)
-        self.label = settings.label or self.site
+        self.label = settings.label or LABELS.get(self.site, self.site)
         self.fetcher = Fetcher(self.url, settings)
 
     def list_files(self, settings: IngestSettings) -> Listing:

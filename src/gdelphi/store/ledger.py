@@ -63,12 +63,13 @@ def loaded_elsewhere(connection: Connection, archive: str) -> set[tuple[str, str
     return {(name, md5) for name, md5 in rows}
 
 
-def last_day(connection: Connection, archive: str) -> date | None:
-    """The last day that a loaded file of this archive speaks for."""
-    day: date | None = connection.value(
-        "SELECT max(last_day) FROM ledger WHERE archive = ? AND status = 'loaded'", [archive]
-    )
-    return day
+def loaded_days(connection: Connection, archive: str) -> tuple[date, date] | None:
+    """The first and the last day that a loaded file of this archive speaks for."""
+    first, last = connection.rows(
+        "SELECT min(first_day), max(last_day) FROM ledger WHERE archive = ? AND status = 'loaded'",
+        [archive],
+    )[0]
+    return (first, last) if first and last else None
 
 
 def enter(

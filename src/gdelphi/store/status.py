@@ -6,7 +6,7 @@ an archive has are not in it. Files that the source does not have make neither: 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
 from typing import Any
@@ -82,6 +82,10 @@ class Status:
     last_run: dict[str, Any] | None
     last_successful_run: dict[str, Any] | None
     fingerprint: str
+    blank_countries: dict[str, int] = field(default_factory=dict)
+    """actors without a country code whose actor code tells one: by the country"""
+    phrase_dated_files: int = 0
+    """files whose event dates are resolved phrases ("last year") and no dates"""
     clock_behind: bool = False
     """this machine's clock stands before the store's days: nothing can be said of freshness"""
 
@@ -177,6 +181,12 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         last_run=_run(connection, "true"),
         last_successful_run=_run(connection, "succeeded"),
         fingerprint=data_fingerprint(connection),
+        blank_countries=dict(
+            connection.rows(
+                "SELECT told, count(*) FROM blank_countries GROUP BY ALL ORDER BY 2 DESC, 1"
+            )
+        ),
+        phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
     )
 
 

@@ -28,6 +28,7 @@ from gdelphi.store.rows import (
 
 LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long
+INTEGER = "[+-]?[0-9]+"
 MOST_REJECTS = 10_000  # rows of one file that are kept with their text; of others the number is
 LONGEST_RAW = 1 << 16  # characters of a rejected row that are kept
 
@@ -152,10 +153,15 @@ def _cast(value: str, kind: str, layout: Layout) -> str:
     if kind == "VARCHAR":
         return value
     if kind == "DATE":
-        return f"try_strptime({value}, '%Y%m%d')::DATE"
-    if kind == "TIMESTAMP":
-        return f"try_strptime({value}, '{layout.time_format}')"
-    return f"TRY_CAST({value} AS {kind})"
+        digits, cast = "[0-9]{8}", f"try_strptime({value}, '%Y%m%d')::DATE"
+    elif kind == "TIMESTAMP":
+        digits, cast = "[0-9]{8,14}", f"try_strptime({value}, '{layout.time_format}')"
+    elif kind == "DOUBLE":
+        return f"TRY_CAST({value} AS {kind})"
+    else:
+        digits, cast = INTEGER, f"TRY_CAST({value} AS {kind})"
+    # DuckDB itself takes infinity for a date, and 1e5, 0x10, 1_000 and 1.5 for whole numbers.
+    return f"CASE WHEN regexp_full_match({value}, '{digits}') THEN {cast} END"
 
 
 def _stage(layout: Layout, file: SourceFile) -> str:

@@ -79,6 +79,15 @@ def show_status(status: "Status") -> None:
             for code, rows in counts.items()
         ]
         table.add_row("unknown codes", Text(unknown_codes(codes)))
+    if status.blank_countries:
+        most = list(status.blank_countries.items())[:8]
+        table.add_row(
+            "blank countries",
+            f"{sum(status.blank_countries.values()):,} actors, told by their code: "
+            + ", ".join(f"{country} ({count:,})" for country, count in most),
+        )
+    if status.phrase_dated_files:
+        table.add_row("event dates", f"{status.phrase_dated_files:,} files have phrases for dates")
     table.add_row("last run", _run(status.last_run))
     table.add_row("last good run", _run(status.last_successful_run))
     table.add_row("fingerprint", status.fingerprint)
