@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gdelphi.measures.clouds import measures_folder
 from gdelphi.store.connection import Store
 
 AS_OF = "2021-12-31"
+VALIDATION_B = 25  # days, with the embargo: the last days are held back
 TABLES = {
     "events": "SELECT * EXCLUDE (FileId), name FROM events JOIN ledger ON file_id = FileId",
     "duplicates": "SELECT * EXCLUDE (FileId), name FROM duplicates JOIN ledger ON file_id = FileId",
@@ -74,7 +76,15 @@ def make_trial(demo: Path, folder: Path, *, hidden: int, port: int = 4299) -> Tr
     shutil.copytree(demo / "store.measures" / "space", folder / "store.measures" / "space")
     shutil.copytree(demo / "embeddings", folder / "embeddings")
     shutil.copytree((demo / "models" / "current").resolve(), folder / "models" / "latest")
+    split = json.loads((folder / "models" / "latest" / "training.json").read_text())["origin"][
+        "split"
+    ]
+    until_b = date.fromisoformat(split["validation_a"][1]) + timedelta(days=VALIDATION_B)
     text = f"""store = "store.duckdb"
+[split]
+train_until = {split["train"][1]}
+validation_a_until = {split["validation_a"][1]}
+validation_b_until = {until_b}
 [ingest]
 archive = {json.dumps(str(archive))}
 label = "trial"
