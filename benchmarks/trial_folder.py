@@ -26,8 +26,9 @@ from gdelphi.store.connection import Store
 AS_OF = "2021-12-31"
 VALIDATION_B = 25  # days, with the embargo: the last days are held back
 TABLES = {
-    "events": "SELECT * EXCLUDE (FileId), name FROM events JOIN ledger ON file_id = FileId",
-    "duplicates": "SELECT * EXCLUDE (FileId), name FROM duplicates JOIN ledger ON file_id = FileId",
+    "events": "SELECT events.* EXCLUDE (FileId), name FROM events JOIN ledger ON file_id = FileId",
+    "duplicates": "SELECT duplicates.* EXCLUDE (FileId), name FROM duplicates "
+    "JOIN ledger ON file_id = FileId",
     "rejects": "SELECT file, line, reason, raw, rejects.rows FROM rejects",
     "ledger": "SELECT name, status, size, md5, rows_in, accepted, rejected, duplicates FROM ledger",
 }

@@ -23,6 +23,7 @@ from gdelphi.common.errors import (
     QueryError,
     StoreBusy,
     StoreError,
+    StoreMemoryError,
 )
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
@@ -73,6 +74,11 @@ class Connection:
         """Run a statement and return all its rows."""
         try:
             return self._duck.execute(sql, parameters).fetchall()
+        except duckdb.OutOfMemoryException as error:
+            raise StoreMemoryError(
+                f"{self.store.path}: more memory is needed than store_memory allows: raise it "
+                f"({_first_line(error)})"
+            ) from error
         except duckdb.Error as error:
             raise StoreError(_what_failed(self.store.path, error)) from error
 

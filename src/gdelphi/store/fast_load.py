@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdelphi.common.errors import StoreError
+from gdelphi.common.errors import StoreError, StoreMemoryError
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import (
@@ -86,6 +86,8 @@ def load_files(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
     for ready in strict:
         try:
             counts[ready.file_id] = _load_strict(connection, ready)
+        except StoreMemoryError as error:  # what one file needs says nothing about the others
+            counts[ready.file_id] = error
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - its own transaction is rolled back

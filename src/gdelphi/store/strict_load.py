@@ -7,9 +7,9 @@ carriage return, bytes that are no UTF-8.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from gdelphi.store.rows import (
 LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long
 INTEGER = "[+-]?[0-9]+"
+BLANK = "blank line"
 MOST_REJECTS = 10_000  # rows of one file that are kept with their text; of others the number is
 LONGEST_RAW = 1 << 16  # characters of a rejected row that are kept
 
@@ -48,12 +49,17 @@ def load_strictly(
     connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
     repaired = rows_in = 0
     rejects = _Rejects(connection, file_id, file.name)
-    for numbers, lines, undecodable in _numbered_lines(text, skip_header=layout.has_header):
-        repaired += undecodable
-        rows_in += len(lines)
-        with connection.registered("arrived", pa.table({"line": numbers, "raw": lines})):
-            connection.rows(_stage(layout, file))
-        rejects.take()
+    for piece in _numbered_lines(text, skip_header=layout.has_header):
+        repaired += piece.undecodable
+        rows_in += len(piece.lines) + len(piece.blank)
+        rejects.add_blank(piece.blank)
+        arrived = pa.table({"line": piece.numbers, "raw": piece.lines})
+        with connection.registered("arrived", arrived):
+            judged = connection.arrow(_judge(layout, file))
+        # Not by way of a table: what is deleted from one takes memory until the transaction ends.
+        with connection.registered("judged", judged):
+            connection.rows("INSERT INTO staged SELECT * FROM judged WHERE reason IS NULL")
+            rejects.take()
     rejected = rejects.finish()
     if layout is REDUCED:
         names = ", ".join(layout.columns)
@@ -86,26 +92,35 @@ class _Rejects:
         self._kept = 0
         self._counted: Counter[str] = Counter()
 
+    def add_blank(self, lines: Sequence[int]) -> None:
+        """Blank lines, which need no judgement: there may be a billion of them."""
+        kept = lines[: MOST_REJECTS - self._kept]
+        columns = ("file_id", "file", "line", "reason", "raw")
+        rows = [(*self._file, line, BLANK, "") for line in kept]
+        self._connection.insert_rows("rejects", columns, rows)
+        self._kept += len(kept)
+        if len(lines) > len(kept):
+            self._counted[BLANK] += len(lines) - len(kept)
+
     def take(self) -> None:
-        """Those of the lines that were staged last."""
-        bad = self._connection.value("SELECT count(*) FROM staged WHERE reason IS NOT NULL")
+        """Those among the lines that were just judged."""
+        bad = self._connection.value("SELECT count(*) FROM judged WHERE reason IS NOT NULL")
         if not bad:
             return
         room = min(bad, MOST_REJECTS - self._kept)
         if room:
             self._connection.rows(
                 "INSERT INTO rejects (file_id, file, line, reason, raw) "
-                f"SELECT ?, ?, line, reason, raw[:{LONGEST_RAW}] FROM staged "
+                f"SELECT ?, ?, line, reason, raw[:{LONGEST_RAW}] FROM judged "
                 f"WHERE reason IS NOT NULL ORDER BY line LIMIT {room}",
                 self._file,
             )
             self._kept += room
         for reason, number in self._connection.rows(
             f"SELECT {REASON_KIND.replace('rejects.', '')}, count(*) FROM (SELECT reason "
-            f"FROM staged WHERE reason IS NOT NULL ORDER BY line OFFSET {room}) GROUP BY ALL"
+            f"FROM judged WHERE reason IS NOT NULL ORDER BY line OFFSET {room}) GROUP BY ALL"
         ):
             self._counted[reason] += number
-        self._connection.rows("DELETE FROM staged WHERE reason IS NOT NULL")
 
     def finish(self) -> int:
         """Note the numbers of those that were not kept; returns how many there were in all."""
@@ -117,31 +132,45 @@ class _Rejects:
         return self._kept + self._counted.total()
 
 
-def _numbered_lines(
-    text: UnpackedFile, *, skip_header: bool
-) -> Iterator[tuple[list[int], list[str], int]]:
-    """Lines with their numbers from 1, in pieces; and how many had bytes that are no UTF-8."""
+class _Piece(NamedTuple):
+    """Some lines with their numbers from 1."""
+
+    numbers: list[int]
+    lines: list[str]
+    blank: list[int]
+    """numbers of blank lines, which are not among the others"""
+    undecodable: int
+    """lines with bytes that are no UTF-8"""
+
+
+def _numbered_lines(text: UnpackedFile, *, skip_header: bool) -> Iterator[_Piece]:
+    """All lines, in pieces."""
     numbers: list[int] = []
     lines: list[str] = []
+    blank: list[int] = []
     undecodable = size = 0
     with text.path.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
             if skip_header and number == 1:
                 continue
             raw = raw.rstrip(b"\r\n")
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError:
-                line = raw.decode("utf-8", errors="replace")
-                undecodable += 1
-            numbers.append(number)
-            lines.append(line)
-            size += len(raw)
-            if len(lines) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
-                yield numbers, lines, undecodable
-                numbers, lines, undecodable, size = [], [], 0, 0
-    if lines:
-        yield numbers, lines, undecodable
+            if not raw.strip(b" "):
+                blank.append(number)
+            else:
+                try:
+                    line = raw.decode("utf-8")
+                except UnicodeDecodeError:
+                    line = raw.decode("utf-8", errors="replace")
+                    undecodable += 1
+                numbers.append(number)
+                lines.append(line)
+                size += len(raw)
+            full = max(len(lines), len(blank) // 10) >= LINES_AT_ONCE or size >= BYTES_AT_ONCE
+            if full:
+                yield _Piece(numbers, lines, blank, undecodable)
+                numbers, lines, blank, undecodable, size = [], [], [], 0, 0
+    if lines or blank:
+        yield _Piece(numbers, lines, blank, undecodable)
 
 
 def _staged_columns(layout: Layout) -> str:
@@ -164,7 +193,7 @@ def _cast(value: str, kind: str, layout: Layout) -> str:
     return f"CASE WHEN regexp_full_match({value}, '{digits}') THEN {cast} END"
 
 
-def _stage(layout: Layout, file: SourceFile) -> str:
+def _judge(layout: Layout, file: SourceFile) -> str:
     """Split, trim and cast the lines that arrived, and say of a bad one what is wrong with it."""
     texts, casts, wrong = [], [], []
     for position, (name, kind) in enumerate(layout.columns.items(), start=1):
@@ -182,7 +211,6 @@ def _stage(layout: Layout, file: SourceFile) -> str:
             wrong.append(f"WHEN {name} IS NULL THEN '{name} is blank'")
     day = news_day(layout, file) if layout is not REDUCED else "NULL"
     return f"""
-        INSERT INTO staged
         WITH split AS (SELECT line, raw, string_split(raw, '\t') AS fields FROM arrived),
         cut AS (SELECT line, raw, len(fields) AS width, {", ".join(texts)} FROM split),
         typed AS (
@@ -192,13 +220,12 @@ def _stage(layout: Layout, file: SourceFile) -> str:
         )
         SELECT line, raw,
             CASE
-                WHEN trim(raw) = '' THEN 'blank line'
                 WHEN width <> {layout.width}
                     THEN width || ' columns where {layout.width} were expected'
                 WHEN contains(raw, chr(0)) THEN 'a NUL byte in the line'
                 {" ".join(wrong)}
-            END,
-            {", ".join(layout.columns)}, {day}
+            END AS reason,
+            {", ".join(layout.columns)}, {day} AS NewsDay
         FROM typed
     """
 
