@@ -6,13 +6,15 @@
 (a) Sampling at an origin (all streams, all futures) against one forward pass of the network over
     the same contexts: how much futures add to what the context costs. Taken in turns, medians, so
     that a noisy machine touches both alike.
-(b) A week by roll-out against tomorrow alone.
-(c) A backtest: seconds of a day with all forecasters, over a few days, and by that of 60 days.
+(b) The whole week against tomorrow alone: predictions of all streams with everything that is
+    stored, taken in turns.
+(c) A backtest of tomorrow and one of the week: seconds of a day with all forecasters, over a few
+    days, and by that of 60 days.
 """
 
 import argparse
 import tempfile
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -21,7 +23,10 @@ import numpy as np
 import torch
 
 from gdelphi.common.settings import load_settings
+from gdelphi.forecast.calibrate import ensure_calibrated
 from gdelphi.forecast.predictor import Predictor
+from gdelphi.forecast.tables import prediction_tables
+from gdelphi.forecast.week_tables import week_tables
 from gdelphi.judge.backtest import BacktestRequest, backtest
 from gdelphi.judge.day import BacktestOptions
 from gdelphi.model.sampler import STREAMS_AT_ONCE
@@ -40,6 +45,13 @@ def forward_pass(predictor: Predictor, end: int) -> float:
         sampler.model(batch.past)
         total += perf_counter() - began
     return total
+
+
+def tables_of(predictor: Predictor, origin: date, week: bool) -> None:
+    """Predict, and make the tables that are stored."""
+    predictions = predictor.predict(origin, week=week)
+    prediction_tables(predictions)
+    week_tables(predictions, predictor.pack)
 
 
 def timed(work: object, *given: object) -> float:
@@ -66,26 +78,30 @@ def main() -> None:
     for round_number in range(ROUNDS):
         origin = last - timedelta(days=round_number)
         passes.append(forward_pass(predictor, sampler.position(origin)))
-        samples.append(timed(sampler._first, origin))
+        samples.append(timed(sampler._at, origin))
     shape = f"{len(predictor.streams)} streams x {given.futures} futures"
     one, whole = median(passes), median(samples)
     print(f"{shape}: {whole:.2f} s, {whole / one:.1f} times one forward pass ({one:.2f} s)")
-    week = timed(sampler._steps, last, 7)
-    print(f"a week by roll-out: {week:.1f} s, {week / whole:.1f} times tomorrow alone")
-    if not predictor.calibrated():
-        predictor.calibrate("root")
+    ensure_calibrated(predictor)
+    tomorrow, weeks = [], []
+    for round_number in range(ROUNDS):
+        origin = last - timedelta(days=ROUNDS + round_number)
+        tomorrow.append(timed(tables_of, predictor, origin, False))
+        weeks.append(timed(tables_of, predictor, origin - timedelta(days=ROUNDS), True))
+    alone, whole = median(tomorrow), median(weeks)
+    print(f"tomorrow alone {alone:.2f} s, the week {whole:.2f} s: {whole / alone:.2f} times")
     days = predictor.target_days("test")[-given.days :]
-    with tempfile.TemporaryDirectory() as folder:
-        options = BacktestOptions(futures=given.futures)
-        request = BacktestRequest(
-            given.model, Path(folder), since=days[0], until=days[-1], options=options
+    for horizon in (1, 7):
+        with tempfile.TemporaryDirectory() as folder:
+            options = BacktestOptions(futures=given.futures, horizon=horizon)
+            request = BacktestRequest(
+                given.model, Path(folder), since=days[0], until=days[-1], options=options
+            )
+            a_day = timed(backtest, settings, request) / len(days)
+        print(
+            f"backtest to horizon {horizon}, {len(days)} days, {len(predictor.streams)} streams: "
+            f"{a_day:.1f} s a day with loading; 60 days would take {a_day:.1f} minutes"
         )
-        seconds = timed(backtest, settings, request)
-    a_day = seconds / len(days)
-    print(
-        f"backtest of {len(days)} days, {len(predictor.streams)} streams: {a_day:.1f} s a day with "
-        f"loading; 60 days would take {a_day:.1f} minutes"
-    )
 
 
 if __name__ == "__main__":

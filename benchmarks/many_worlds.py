@@ -34,7 +34,7 @@ from gdelphi.model.cell_fit import (
 from gdelphi.model.cell_inputs import CellInputs, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.scores.probabilities import brier, skill
-from gdelphi.stack.fitted import STACK
+from gdelphi.stack.fitted import STACK, CountForecasters
 from gdelphi.world.config import world_config
 from gdelphi.world.draw_law import draw_law
 from stack import ask_all, simulated, simulated_stack, stored, tell
@@ -49,8 +49,8 @@ def world_cells(law: int, days: int, streams: int) -> tuple[CellInputs, FloatArr
     counts, _ = simulated_stack(draw_law(world_config("default", size), law))
     known = counts.fit.out_of_fold
     fitted = [date.fromordinal(day) for day in known.days.tolist()]
-    inputs = cell_inputs(counts, fitted, known.answers, before=CellConfig.days)
-    return inputs, np.stack([day_outcomes(counts.panel.roots, day) for day in fitted])
+    inputs = cell_inputs(counts, fitted, known.answers, None, before=CellConfig.days)
+    return inputs, np.stack([day_outcomes(counts.panel.roots, day, week=False) for day in fitted])
 
 
 def train(given: argparse.Namespace) -> None:
@@ -87,12 +87,14 @@ def judge(given: argparse.Namespace) -> None:
         config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
         config = config if given.law is None else draw_law(config, given.law)
     fitted = simulated(config, scratch) if config else stored(given.config, scratch)
+    # These networks speak of tomorrow only.
+    counts = CountForecasters(replace(fitted.counts.fit, week=None), fitted.counts.panel)
     tuned = replace(scratch, learning_rate=FINE_TUNING * scratch.learning_rate)
     none = replace(scratch, epochs=0)
     fits = {
-        "zero-shot": fit_cells(fitted.counts, none, on_step=tell, start=seen),
-        "fine-tuned": fit_cells(fitted.counts, tuned, on_step=tell, start=seen),
-        "from scratch": fitted.cells,
+        "zero-shot": fit_cells(counts, none, on_step=tell, start=seen),
+        "fine-tuned": fit_cells(counts, tuned, on_step=tell, start=seen),
+        "from scratch": fit_cells(counts, scratch, on_step=tell),
     }
     days = fitted.days["test"][:: given.every]
     print(f"{len(days)} test days from {days[0]} to {days[-1]}\n")

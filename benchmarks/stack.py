@@ -8,13 +8,15 @@ A and B (those of a store are kept and used again), and asks them and the stack'
 every test day. Markdown on the standard output: skill against the simple stack, with 95% intervals,
 and calibration errors; what *direct*, the stack moved towards the cell network, adds to the stack;
 of a simulated world also the part of the way from the simple stack to the fair oracle, and the
-announcing codes that were found beside those of its law. `--validation` shows the answers out of
+announcing codes that were found beside those of its law. `--week` judges the week ahead as well,
+at every horizon. `--validation` shows the answers out of
 fold on validation A and B in place of test days: what settings may be chosen on.
 """
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from time import perf_counter, process_time
@@ -38,8 +40,8 @@ from gdelphi.measures.targets import outcomes
 from gdelphi.model.cell_fit import (
     CellFit,
     CellSettings,
+    DirectReading,
     cell_network_of,
-    direct_logits,
     fit_cells,
 )
 from gdelphi.scores.probabilities import brier, skill
@@ -48,9 +50,11 @@ from gdelphi.stack.files import stack_of_pack
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import POOLED, STACK, CountForecasters
 from gdelphi.stack.linear import SIMPLE, ask, expit
+from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
+from week_ahead import judge_weeks, show_seeds, show_weeks
 
 CONTEXT_DAYS = 50
 ORACLE = "fair oracle"
@@ -65,6 +69,13 @@ class Fitted(NamedTuple):
     cells: CellFit
     days: Days
     """target days of each part of the split"""
+
+    @property
+    def direct(self) -> DirectReading:
+        """What stack and network say together."""
+        fit = self.counts.fit.week
+        week = None if fit is None else WeekStack(self.counts, fit)
+        return DirectReading(self.counts.stack, self.cells, self.counts.panel.roots, week)
 
 
 def tell(what: str) -> None:
@@ -117,7 +128,7 @@ def ask_all(
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """forecaster -> [target, day, stream, root], and the outcomes."""
     panel, forecasters = fitted.counts.panel, [fitted.counts.stack, *others]
-    direct = direct_logits(fitted.counts.stack, fitted.cells, panel.roots)
+    direct = fitted.direct
     said: dict[str, list[FloatArray]] = {}
     came = []
     for day in days:
@@ -126,7 +137,7 @@ def ask_all(
         for name, found in ask(forecasters, panel.roots, origin).items():
             values = [[one.probability(target) for one in found] for target in TARGETS]
             said.setdefault(name, []).append(np.array(values))
-        said.setdefault(DIRECT, []).append(expit(direct(origin)))
+        said.setdefault(DIRECT, []).append(expit(direct.tomorrow(origin)))
     answers = {name: np.stack(values, axis=1) for name, values in said.items()}
     return answers, np.stack(came, axis=1)
 
@@ -164,7 +175,8 @@ def show_added(said: Mapping[str, FloatArray], came: FloatArray, cells: CellFit)
     ]
     row = [f"{one.value:+.3%} ({one.low:+.3%} to {one.high:+.3%})" for one in found]
     print(f"| Brier score | {' | '.join(row)} |")
-    print(f"| weight of the network | {' | '.join(f'{weight:g}' for weight in cells.weights)} |")
+    weights = " | ".join(f"{weight:g}" for weight in cells.weights[: len(TARGETS)])
+    print(f"| weight of the network | {weights} |")
 
 
 def main() -> None:
@@ -177,11 +189,14 @@ def main() -> None:
     parser.add_argument("--law", type=int)
     parser.add_argument("--every", type=int, default=1, help="days from one to the next")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--week", action="store_true", help="judge the week ahead too")
     parser.add_argument(
         "--train-days", type=int, default=0, help="last training days to learn from; 0: all"
     )
     parser.add_argument("--cell-epochs", type=int, default=CellSettings().epochs)
-    parser.add_argument("--cell-seed", type=int, default=0)
+    parser.add_argument(
+        "--cell-seeds", type=int, default=1, help="with --week: cell networks of so many seeds"
+    )
     given = parser.parse_args()
     try:
         config = None
@@ -189,7 +204,7 @@ def main() -> None:
             config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
             config = config if given.law is None else draw_law(config, given.law)
         began, cpu = perf_counter(), process_time()
-        cells = CellSettings(epochs=given.cell_epochs, seed=given.cell_seed)
+        cells = CellSettings(epochs=given.cell_epochs)
         if config:
             fitted = simulated(config, cells)
         else:
@@ -211,6 +226,14 @@ def main() -> None:
         print(f"The law's announcing codes: {', '.join(law)}.")
     show(said, came)
     show_added(said, came, fitted.cells)
+    if given.week:
+        oracle = simulated_panel(config).week_oracle() if config else None
+        weeks = [judge_weeks(fitted.direct, judged, oracle)]
+        show_weeks(weeks[0])
+        for seed in range(1, given.cell_seeds):
+            other = fit_cells(fitted.counts, replace(cells, seed=seed), on_step=tell)
+            weeks.append(judge_weeks(fitted._replace(cells=other).direct, judged, None))
+        show_seeds(weeks)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from gdelphi.forecast.predictor import Predictor
 from gdelphi_flows import access, processes, serve
 from gdelphi_flows.processes import Child
 from helpers.flow_harness import (
+    Patient,
     Stage,
     alone_variables,
     make_stage,
@@ -151,8 +152,8 @@ def attacks(client: httpx.Client, target: str) -> list[int]:
 
 
 def test_who_has_no_password_can_neither_look_nor_change_anything(serving: Serving) -> None:
-    stage = serving.stage
-    with httpx.Client(base_url=f"{stage.page}/api", timeout=60) as stranger:
+    stage, base = serving.stage, f"{serving.stage.page}/api"
+    with httpx.Client(base_url=base, timeout=60, transport=Patient()) as stranger:
         assert stranger.post("deployments/filter", json={}).status_code in (401, 403)
         target = serving.wait_for(lambda: deployment(stage, "ingest"), "the deployments")
         assert attacks(stranger, target) == [401, 403, 403, 403]
@@ -163,7 +164,9 @@ def test_who_has_no_password_can_neither_look_nor_change_anything(serving: Servi
         assert attacks(stranger, target) == [401] * 4
         assert stranger.get("health").status_code == 200, "that it is there is no secret"
     user, password = stage.secret.split(":")
-    with httpx.Client(base_url=f"{stage.page}/api", auth=(user, password), timeout=60) as forged:
+    with httpx.Client(
+        base_url=base, auth=(user, password), timeout=60, transport=Patient()
+    ) as forged:
         assert attacks(forged, target) == [200, 403, 403, 403], "a page that has no token"
     assert not stage.api.get(f"deployments/{target}").json()["pull_steps"]
 

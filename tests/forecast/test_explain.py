@@ -72,8 +72,8 @@ def test_whichever_is_published_is_the_one_that_is_explained(
 ) -> None:
     given = predictor.publisher
 
-    def chosen(level: Level, horizon: int = 1) -> Publisher:
-        publisher = given(level, horizon)
+    def chosen(level: Level) -> Publisher:
+        publisher = given(level)
         choices = {
             target: replace(choice, published=which) for target, choice in publisher.choices.items()
         }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -264,30 +264,14 @@ def test_a_forecast_from_a_partial_origin_is_marked(predictor: Predictor, tmp_pa
     assert json.loads((result.forecast.folder / MANIFEST).read_text())["partial"] is True
 
 
-def test_a_horizon_is_fitted_when_first_asked_for(
-    predictor: Predictor, model: Path, tmp_path: Path
+def test_a_model_without_a_week_says_so_and_forecasts_tomorrow(
+    predictor: Predictor, tmp_path: Path
 ) -> None:
-    steps: list[str] = []
-    request = replace(
-        request_for(predictor, tmp_path, horizon=3, streams=predictor.streams[0]), model=model
-    )
-    result = forecast(predictor.settings, request, on_step=steps.append)
-    assert sum("3 days ahead" in step for step in steps) == 3
-    assert (
-        result.forecast.manifest.target_day == result.forecast.manifest.recipe.origin + timedelta(3)
-    )
-    tomorrow = forecast(predictor.settings, replace(request, horizon=1)).forecast
-    columns = ["published", "stack"]
-    for column in columns:
-        later, sooner = (
-            stored.table("probabilities").column(column).to_numpy()
-            for stored in (result.forecast, tomorrow)
-        )
-        assert later.shape == sooner.shape
-        assert not np.array_equal(later, sooner, equal_nan=True)
-    steps.clear()
-    assert not forecast(predictor.settings, request, on_step=steps.append).made
-    assert not any("3 days ahead" in step for step in steps)
+    request = request_for(predictor, tmp_path, horizon=7, streams=predictor.streams[0])
+    with pytest.raises(ForecastError, match="speaks of tomorrow only: train one on at least 120"):
+        forecast(predictor.settings, request)
+    stored = forecast(predictor.settings, replace(request, horizon=None)).forecast
+    assert not stored.manifest.recipe.week and "week.parquet" not in stored.manifest.files
 
 
 def test_horizons_beyond_a_week_are_refused(predictor: Predictor, tmp_path: Path) -> None:

@@ -107,11 +107,11 @@ def test_the_other_readings_speak_of_roots_only(predictor: Predictor) -> None:
         )
 
 
-def test_days_further_than_the_sampler_looks_are_refused(
-    history: Profiles, readings: list[Forecaster]
-) -> None:
-    with pytest.raises(ForecastError, match="horizon 8: days from 1 to 7"):
-        readings[0].forecast(history, ORIGIN, horizon=8)
+def test_readings_of_tomorrow_are_not_asked_about_other_days(predictor: Predictor) -> None:
+    history = predictor.known_at("root", ORIGIN)
+    learned = LearnedDays(predictor.sampler, predictor.streams)
+    with pytest.raises(ForecastError, match="direct speaks of tomorrow only"):
+        Reading("direct", predictor.sampler, learned).forecast(history, ORIGIN, horizon=2)
 
 
 def test_a_stream_that_was_not_trained_with_is_named(

@@ -27,6 +27,19 @@ PATIENCE = 600.0  # seconds to wait for what takes ten: machines may be busy
 Seen = TypeVar("Seen")
 
 
+class Patient(httpx.HTTPTransport):
+    """Asks again while the server's database is busy (503), as Prefect's own client does."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        last = time.monotonic() + PATIENCE
+        while True:
+            response = super().handle_request(request)
+            if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > last:
+                return response
+            response.close()
+            time.sleep(0.5)
+
+
 @dataclass(eq=False)
 class Stage:
     """A folder with all that runs need; its archive shows one day more when asked to."""
@@ -72,7 +85,9 @@ class Stage:
     def api(self) -> httpx.Client:
         """Somebody who may talk to the server: has the password, and a token against forgery."""
         user, password = self.secret.split(":")
-        client = httpx.Client(base_url=f"{self.page}/api", auth=(user, password), timeout=60)
+        client = httpx.Client(
+            base_url=f"{self.page}/api", auth=(user, password), timeout=60, transport=Patient()
+        )
         client.headers.update(token_for(client, "tests"))
         return client
 

@@ -18,19 +18,20 @@ from gdelphi.model.cell_fit import (
     CellData,
     CellFit,
     CellSettings,
+    DirectReading,
     added_logits,
     blended,
     cell_network_of,
     choose_weights,
-    direct_logits,
     fit_cells,
     train_cells,
 )
-from gdelphi.model.cell_inputs import CellInputs, cell_inputs
+from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import CountForecasters
 from gdelphi.stack.linear import expit
+from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import world_config
 from gdelphi.world.simulated_counts import simulated_count_panel
 
@@ -167,11 +168,21 @@ def counts(panel: CountPanel) -> CountForecasters:
 @pytest.fixture(scope="module")
 def fitted(counts: CountForecasters) -> CellFit:
     found = fit_cells(counts, FEW)
-    return replace(found, weights=(0.5, 0.5, 0.5))  # so few steps may have earned none
+    return replace(found, weights=(0.5,) * len(found.weights))  # so few steps may have earned none
+
+
+def reading(counts: CountForecasters, fit: CellFit | None) -> DirectReading:
+    assert counts.fit.week is not None
+    week = WeekStack(counts, counts.fit.week)
+    return DirectReading(counts.stack, fit, counts.panel.roots, week)
 
 
 def said(counts: CountForecasters, fit: CellFit | None, origin: date) -> FloatArray:
-    return direct_logits(counts.stack, fit, counts.panel.roots)(origin)
+    """Of the whole week, tomorrow first; and tomorrow by itself is the same."""
+    direct = reading(counts, fit)
+    week = direct.week(origin)
+    np.testing.assert_array_equal(direct.tomorrow(origin), week[:, 0])
+    return week
 
 
 @pytest.mark.slow
@@ -179,7 +190,7 @@ def test_surprises_are_what_was_not_expected(counts: CountForecasters) -> None:
     day = counts.panel.roots.days[230]
     answers = counts.stack.answers(counts.panel.roots, day - timedelta(days=1))
     one_day = type(answers)(*(logits[:, None] for logits in answers))
-    inputs = cell_inputs(counts, [day], one_day, before=14)
+    inputs = cell_inputs(counts, [day], one_day, None, before=14)
     yesterday = counts.panel.roots.counts[:, 229] - counts.expected_rows(day - timedelta(days=1))
     newest = inputs.surprises[0, :, -1]
     size = yesterday.shape[1]
@@ -211,25 +222,25 @@ def test_days_of_fitting_are_answered_by_what_has_not_seen_them(
     days = counts.panel.roots.days
     for position, known in ((180, True), (200, True), (100, False)):
         origin = days[position - 1]
-        stack = counts.stack.answers(counts.panel.roots, origin).stack
         direct = said(counts, fitted, origin)
         if known:
-            assert fitted.at(days[position]) is not None
-            np.testing.assert_array_equal(direct, fitted.at(days[position]))
+            kept = fitted.at(days[position])
+            assert kept is not None
+            np.testing.assert_array_equal(direct, by_horizon(kept))
         else:
-            np.testing.assert_array_equal(direct, stack)
-    later = said(counts, fitted, days[230])
-    assert np.nanmax(abs(later - counts.stack.answers(counts.panel.roots, days[230]).stack)) > 1e-4
+            np.testing.assert_array_equal(direct, said(counts, None, origin))
+    later = said(counts, fitted, days[230]) - said(counts, None, days[230])
+    assert (np.nanmax(abs(later), axis=(0, 2, 3)) > 1e-4).all(), "at every horizon"
     assert fitted.days[0] >= days[EDGES[1]].toordinal()
 
 
 @pytest.mark.slow
 def test_without_epochs_the_stack_is_the_direct_reading(counts: CountForecasters) -> None:
     nothing = fit_cells(counts, CellSettings(epochs=0))
-    assert nothing.weights == (0.0, 0.0, 0.0)
+    assert nothing.weights == (0.0,) * 24
     known = counts.fit.out_of_fold
-    stack = np.moveaxis(known.answers.stack[:, known.folds >= 2], 0, -1)
-    np.testing.assert_allclose(np.moveaxis(nothing.logits, 0, -1), stack, rtol=1e-6)
+    stack = known.answers.stack[:, known.folds >= 2]
+    np.testing.assert_allclose(nothing.logits[:3], stack, rtol=1e-6)
     origin = counts.panel.roots.days[228]
     np.testing.assert_array_equal(said(counts, nothing, origin), said(counts, None, origin))
 
@@ -246,7 +257,7 @@ def test_it_is_kept_with_its_stack_and_trained_again_for_other_settings(
     again = cell_network_of(counts, tmp_path, FEW, device=CPU, on_step=steps.append)
     assert not steps
     origin = counts.panel.roots.days[228]
-    heavy = {"weights": (1.0, 1.0, 1.0)}
+    heavy = {"weights": (1.0,) * 24}
     one, two = (said(counts, replace(fit, **heavy), origin) for fit in (first, again))
     np.testing.assert_array_equal(one, two)
     assert json.loads((folder / "config.json").read_text())["settings"]["seed"] == 0

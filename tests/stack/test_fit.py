@@ -10,10 +10,13 @@ import pytest
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.types import TARGETS
+from gdelphi.judge.compare import garble
 from gdelphi.measures.count_panel import CountPanel
 from gdelphi.measures.targets import outcomes
+from gdelphi.measures.week_targets import week_outcomes
 from gdelphi.scores.probabilities import brier
 from gdelphi.stack.cells import cell_table
+from gdelphi.stack.expected_week import expected_week
 from gdelphi.stack.files import load_stack, save_stack
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import (
@@ -27,6 +30,8 @@ from gdelphi.stack.fitted import (
 )
 from gdelphi.stack.linear import SIMPLE, ask, expit
 from gdelphi.stack.usual import usual_of
+from gdelphi.stack.week import WeekAnswer, WeekStack
+from gdelphi.stack.week_lines import PastWeeks
 from gdelphi.world.config import world_config
 from gdelphi.world.simulated_counts import simulated_count_panel
 
@@ -186,3 +191,101 @@ def test_streams_that_never_change_are_fitted_without_a_warning(
     occurs = said[STACK][0]
     assert (occurs > 0.9).all() if rows else (occurs < 0.1).all()
     assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
+# --- the week ahead -------------------------------------------------------------------------------
+
+
+def week_stack(fitted: StackFit, panel: CountPanel) -> WeekStack:
+    assert fitted.week is not None
+    return WeekStack(CountForecasters(fitted, panel), fitted.week)
+
+
+def said_of_week(fitted: StackFit, panel: CountPanel, origin: date) -> WeekAnswer:
+    return week_stack(fitted, panel).answer(panel.roots, origin)
+
+
+def test_the_first_day_of_an_expected_week_is_the_intensitys_own(
+    panel: CountPanel, fitted: StackFit
+) -> None:
+    origins = np.array([60, 143, 230, DAYS - 1])
+    week = expected_week(fitted.intensity, panel, origins)
+    np.testing.assert_array_equal(week[:, 0], fitted.intensity.expected_rows(panel, origins + 1))
+    assert np.isfinite(week).all() and (week > 0).all()
+
+
+def test_expected_weeks_are_near_what_comes_on_average(panel: CountPanel, fitted: StackFit) -> None:
+    origins = np.arange(60, DAYS - 8)
+    origins = origins[[bool(panel.roots.present[at : at + 8].all()) for at in origins]]
+    week = expected_week(fitted.intensity, panel, origins)
+    for ahead in range(1, 8):
+        came = panel.roots.counts[:, origins + ahead].sum()
+        assert abs(week[:, ahead - 1].sum() / came - 1) < 0.15, "rows grow, and bursts are capped"
+
+
+def test_the_week_beats_the_simple_stack_beyond_tomorrow(
+    panel: CountPanel, fitted: StackFit
+) -> None:
+    week = week_stack(fitted, panel)
+    errors: list[list[float]] = [[], []]
+    for at in range(VALIDATION_B, DAYS - 8):
+        origin = panel.roots.days[at]
+        answer, came = week.answer(panel.roots, origin), week_outcomes(panel.roots, origin)
+        outcome = np.concatenate([came.daily[0, 1:], came.within[:1]])
+        for logits, found in zip((answer.logits, answer.simple), errors, strict=True):
+            found.append(float(np.nanmean(brier(expit(logits[0, 1:]), outcome))))
+    assert np.mean(errors[0]) < np.mean(errors[1])
+
+
+def test_no_day_after_the_origin_is_looked_at_for_any_horizon(
+    panel: CountPanel, fitted: StackFit
+) -> None:
+    origin = panel.roots.days[224]
+    after = slice(225, None)
+    strange = replace(panel, roots=garble(panel.roots, origin), fine=panel.fine.copy(),
+                      pairs=panel.pairs.copy(), acted=panel.acted.copy())  # fmt: skip
+    strange.fine[:, after], strange.pairs[after], strange.acted[:, after] = 9, 9, 9
+    honest = said_of_week(fitted, panel, origin)
+    for other in (strange, panel.until(origin)):
+        for one, another in zip(honest, said_of_week(fitted, other, origin), strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+def test_a_saved_week_answers_as_the_one_in_memory(
+    panel: CountPanel, fitted: StackFit, tmp_path: Path
+) -> None:
+    save_stack(fitted, tmp_path / "stack")
+    again = load_stack(tmp_path / "stack")
+    for at in (129, DAYS - 1):
+        both = (said_of_week(fit, panel, panel.roots.days[at]) for fit in (fitted, again))
+        for one, other in zip(*both, strict=True):
+            np.testing.assert_array_equal(one, other)
+    (tmp_path / "stack" / "week.json").unlink()
+    assert load_stack(tmp_path / "stack").week is None, "of a time before there were weeks"
+
+
+def test_tomorrow_is_the_first_day_of_the_week(panel: CountPanel, fitted: StackFit) -> None:
+    origin = panel.roots.days[230]
+    answer = said_of_week(fitted, panel, origin)
+    tomorrow = asked(fitted, panel, panel.roots.days[231])
+    np.testing.assert_allclose(expit(answer.logits[:, 0]), tomorrow[STACK], atol=1e-12)
+    assert answer.logits.shape == (3, 8, 4, 20) and answer.rows.shape == (7, 4, 20)
+    surge = answer.logits[TARGETS.index("surge")]
+    assert (np.isnan(surge) == np.isnan(surge[0])).all(), "undefined on all days or on none"
+    assert np.isfinite(answer.logits[:2]).all()
+
+
+def test_how_often_past_weeks_had_it(panel: CountPanel) -> None:
+    roots = panel.roots
+    past, origin = PastWeeks(roots), 200
+    threshold = np.full(roots.counts.shape[::2], 0.2)
+    threshold[0, 0] = np.nan
+    rates = expit(past.rates(origin, threshold))
+    assert rates.shape == (2, 3, 4, 20)
+    ends = [e for e in range(6, origin + 1) if roots.present[e - 6 : e + 1].all()]
+    weeks = np.array([(roots.counts[:, e - 6 : e + 1] > 0).any(axis=1) for e in ends])
+    weights = 0.5 ** ((origin - np.array(ends)) / 365)
+    pooled = (weeks.sum(axis=(0, 1)) + 0.5) / (len(ends) * 4 + 1)
+    by_hand = (np.einsum("d,dsr->sr", weights, weeks) + 2 * pooled) / (weights.sum() + 2)
+    np.testing.assert_allclose(rates[1, 0], np.clip(by_hand, 1e-4, 1 - 1e-4), atol=1e-4)
+    assert np.isnan(rates[:, 2, 0, 0]).all() and np.isfinite(rates[:, 2, 1]).all()

@@ -30,6 +30,8 @@ LEVELS: Final[tuple[Level, ...]] = ("root", "base", "full")
 Target = Literal["occurs", "headline", "surge"]
 TARGETS: Final = ("occurs", "headline", "surge")
 """what is forecast with a probability, for each stream and standard event"""
+AHEAD: Final = 7
+"""days after the origin that are forecast: a week"""
 WORLD: Final = "WORLD"
 """the stream of all rows, with or without a country"""
 
@@ -130,6 +132,27 @@ class Forecast:
             raise ForecastError(f"no target {target!r}; there are {', '.join(TARGETS)}")
         values: FloatArray = getattr(self, target)
         return values
+
+
+@dataclass(frozen=True, eq=False)
+class WeekForecast:
+    """A forecaster's answer for one stream and the seven days after an origin.
+
+    Targets are those of measures/week_targets.py; NaN where one is undefined.
+    """
+
+    forecaster: str
+    stream: str
+    origin: date
+    codes: tuple[str, ...]
+    daily: FloatArray
+    """probabilities, [target, day, code]"""
+    within: FloatArray
+    """of the seven days together, [target, code]"""
+    rows: FloatArray
+    """expected rows, [day, code]"""
+    escalation: float
+    """probability that material conflict doubles"""
 
 
 class Forecaster(Protocol):

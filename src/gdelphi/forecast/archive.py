@@ -43,12 +43,11 @@ def forecasts_folder(settings: Settings) -> Path:
     return settings.store.parent / "forecasts"
 
 
-def model_fingerprint(folder: Path, horizon: int = 1) -> str:
+def model_fingerprint(folder: Path) -> str:
     """A short name for a model's weights and what was fitted and chosen beside them. The namer is
     part of it by its digest in names.json."""
     digest = hashlib.sha256()
-    further = f"-{horizon}" if horizon > 1 else ""
-    published = [f"published-{level}{further}.json" for level in LEVELS]
+    published = [f"published-{level}.json" for level in LEVELS]
     chosen = [
         name for name in (NAMES_FILE, FUTURES_FILE, EXPECTED_FILE) if (folder / name).exists()
     ]
@@ -74,6 +73,8 @@ class Recipe:
     seed: int
     gdelphi: str
     """version"""
+    week: bool = False
+    """the seven days after the origin, and not tomorrow alone"""
 
     @property
     def id(self) -> str:
@@ -82,7 +83,10 @@ class Recipe:
 
     def plain(self) -> dict[str, Any]:
         """The same in the types of JSON."""
-        return {**asdict(self), "origin": self.origin.isoformat(), "streams": list(self.streams)}
+        plain = {**asdict(self), "origin": self.origin.isoformat(), "streams": list(self.streams)}
+        if not self.week:  # as before there were weeks: who made such a forecast finds it
+            del plain["week"]
+        return plain
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,8 @@ def read_manifest(folder: Path) -> ForecastManifest:
 
 
 def _manifest(content: Mapping[str, Any]) -> ForecastManifest:
-    fields = {name: content[name] for name in Recipe.__dataclass_fields__}
+    names = [name for name in Recipe.__dataclass_fields__ if name in content or name != "week"]
+    fields = {name: content[name] for name in names}
     fields |= {"origin": date.fromisoformat(fields["origin"]), "streams": tuple(fields["streams"])}
     return ForecastManifest(
         recipe=Recipe(**fields),

@@ -155,18 +155,12 @@ def is_calibrated(predictor: Predictor) -> bool:
     return path.read_text(encoding="utf-8") == _mark(predictor.folder)
 
 
-def ensure_calibrated(predictor: Predictor, on_step: OnStep = silent, *, horizon: int = 1) -> None:
+def ensure_calibrated(predictor: Predictor, on_step: OnStep = silent) -> None:
     """Calibrate a model that has not been, always with the usual futures: what is published must
-    not depend on who asks first. Beyond tomorrow it is done for a horizon when first asked for."""
+    not depend on who asks first."""
     if not is_calibrated(predictor):
         on_step("this model has not been calibrated yet: doing it now")
-        for path in predictor.folder.glob("published-*-[2-9].json"):
-            remove_file(path)  # fitted to other weights
         calibrate(Predictor(predictor.settings, predictor.folder), on_step)
-    if not predictor.calibrated(horizon):
-        for level in LEVELS:
-            on_step(f"fitting what is published of level {level}, {horizon} days ahead")
-            predictor.calibrate(level, horizon)
 
 
 def reconstructor(predictor: Predictor, origin: date) -> Reconstructor:

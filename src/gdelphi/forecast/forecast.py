@@ -20,7 +20,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.common.files import text_digest
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import LEVELS
+from gdelphi.common.types import AHEAD, LEVELS
 from gdelphi.forecast.archive import (
     ForecastArchive,
     Recipe,
@@ -44,13 +44,14 @@ from gdelphi.forecast.tables import (
     naming_info,
     prediction_tables,
 )
+from gdelphi.forecast.week_tables import week_tables
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.descriptors import atom_rule
 from gdelphi.measures.packing import OnPacked
-from gdelphi.model.sampler import FURTHEST
+from gdelphi.stack.fit import FEWEST_DAYS
 from gdelphi.store.connection import Store
 
-HORIZONS: Final = range(1, FURTHEST + 1)
+HORIZONS: Final = range(1, AHEAD + 1)
 EVENTS: Final = 5  # likeliest headlines of each level whose arguments are reconstructed
 
 
@@ -61,7 +62,8 @@ class ForecastRequest:
     model: Path
     origin: date | Literal["latest"] = "latest"
     streams: str = "all"
-    horizon: int = 1
+    horizon: int | None = None
+    """days ahead: 1 is tomorrow alone, more is the whole week; None: what the model speaks of"""
     futures: int = 100
     seed: int = 0
     allow_partial: bool = False
@@ -92,7 +94,8 @@ def forecast(
     Who makes several gives the predictor, which `open_predictor` returns: opening one takes longer
     than a forecast.
     """
-    check_horizon(request.horizon)
+    if request.horizon is not None:
+        check_horizon(request.horizon)
     at = resolve_origin(
         settings, request.origin, as_of=request.as_of, allow_partial=request.allow_partial
     )
@@ -100,17 +103,25 @@ def forecast(
         predictor = open_predictor(settings, request, on_step=on_step, on_packed=on_packed)
     streams = choose_streams(predictor, request.streams, at.origin)
     predictor.sampler.position(at.origin)  # an origin outside the measures: refused before all work
-    ensure_calibrated(predictor, on_step, horizon=request.horizon)
+    ensure_calibrated(predictor, on_step)
+    week = predictor.week_stack is not None if request.horizon is None else request.horizon > 1
+    if week and predictor.week_stack is None:
+        raise ForecastError(
+            f"the model in {predictor.folder} speaks of tomorrow only: train one on at least "
+            f"{FEWEST_DAYS} days for the week, or ask with --horizon 1"
+        )
     archive = ForecastArchive(request.out or forecasts_folder(settings))
-    recipe = recipe_of(predictor, at, streams, horizon=request.horizon)
+    recipe = recipe_of(predictor, at, streams, week=week)
     stored = archive.find(recipe)
     if stored is not None:
         return ForecastResult(stored, made=False)
-    on_step(f"forecasting {at.origin + timedelta(days=request.horizon)}")
-    predictions = predictor.predict(at.origin, streams, horizon=request.horizon, partial=at.partial)
+    what = "the week from " if week else ""
+    on_step(f"forecasting {what}{at.origin + timedelta(days=1)}")
+    predictions = predictor.predict(at.origin, streams, partial=at.partial, week=week)
     on_step("finding who does what to whom")
     fitted = reconstructor(predictor, at.origin)
     tables = prediction_tables(predictions, _likely_events(predictor, predictions, fitted))
+    tables |= week_tables(predictions, predictor.pack)
     stored = archive.put(
         recipe, tables, fitted_until=fitted.fitted[1], named=naming_info(predictions)
     )
@@ -138,19 +149,20 @@ def check_horizon(horizon: int) -> None:
 
 
 def recipe_of(
-    predictor: Predictor, at: ForecastOrigin, streams: tuple[str, ...], *, horizon: int = 1
+    predictor: Predictor, at: ForecastOrigin, streams: tuple[str, ...], *, week: bool = False
 ) -> Recipe:
     """All that decides what a forecast will say."""
     return Recipe(
         origin=at.origin,
-        horizon=horizon,
+        horizon=1,
         streams=streams,
         partial=at.partial,
         data=data_fingerprint(predictor, at.origin),
-        model=model_fingerprint(predictor.folder, horizon),
+        model=model_fingerprint(predictor.folder),
         futures=predictor.sampler.number,
         seed=predictor.sampler.seed,
         gdelphi=__version__,
+        week=week,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Literal
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import load_settings
 from gdelphi.forecast.calibrate import ensure_calibrated
-from gdelphi.forecast.forecast import check_horizon
 from gdelphi.forecast.origin import (
     check_stream,
     resolve_origin,
@@ -32,15 +31,14 @@ class LoadedModel:
         stream: str,
         origin: date | str = "latest",
         *,
-        horizon: int = 1,
         allow_partial: bool = False,
     ) -> Prediction:
-        """The prediction of a stream's day, `horizon` days after an origin.
+        """The prediction of a stream for the day after an origin and, as its `week`, for all seven
+        days, if the model speaks of them.
 
         The origin is a day, its ISO form, or `latest`, the last complete day of the store.
         """
         check_stream(self.predictor, stream)
-        check_horizon(horizon)
         if isinstance(origin, str) and origin != "latest":
             try:
                 origin = date.fromisoformat(origin)
@@ -50,11 +48,8 @@ class LoadedModel:
                 ) from None
         day: date | Literal["latest"] = "latest" if isinstance(origin, str) else origin
         at = resolve_origin(self.predictor.settings, day, allow_partial=allow_partial)
-        ensure_calibrated(self.predictor, horizon=horizon)
-        predictions = self.predictor.predict(
-            at.origin, [stream], horizon=horizon, partial=at.partial
-        )
-        return predictions[0]
+        ensure_calibrated(self.predictor)
+        return self.predictor.predict(at.origin, [stream], partial=at.partial, week=True)[0]
 
 
 def load_model(

@@ -49,7 +49,7 @@ class LearnedDays(Baseline):
 
     def kernel(self, past: Past) -> FloatArray:
         """The model's probability of each past day; where it has none, the last day."""
-        known = self.sampler.day_probabilities(past.origin, past.horizon)
+        known = self.sampler.day_probabilities(past.origin)
         known = known[_places(self.sampler.streams, self.streams)]  # [stream, day], origin last
         age, size = past.ages, known.shape[1]
         kernel = np.where(age < size, known[:, -1 - age.clip(max=size - 1)], 0)
@@ -71,7 +71,9 @@ class Reading:
         """Forecasts for each stream of the history."""
         if history.codes != standard_events("root"):
             raise ForecastError(f"{self.name} speaks of the 20 roots only")
-        sampled = self.sampler.at(origin, horizon)
+        if horizon != 1:
+            raise ForecastError(f"{self.name} speaks of tomorrow only: horizon 1")
+        sampled = self.sampler.at(origin)
         places = _places(sampled.streams, history.streams)
         if self.name == "atoms":  # shares of the futures' atoms
             samples = sampled.futures.shares[places].astype(np.float64).clip(0, 1)

@@ -25,6 +25,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.forecast.future_weights import Reweighted
 from gdelphi.forecast.publisher import LevelForecasts
+from gdelphi.forecast.week import WeekPrediction
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -206,6 +207,8 @@ class Prediction:
     futures: StreamFutures
     brief: tuple[BriefAtom, ...]
     """the expected day in 3 to 10 phrases, the heaviest first"""
+    week: WeekPrediction | None = None
+    """the seven days after the origin; None: not asked for, or the model knows nothing of them"""
 
     @property
     def target_day(self) -> date:

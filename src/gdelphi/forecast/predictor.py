@@ -7,7 +7,7 @@ is a function of the days up to it, the model's folder and the seed.
 """
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -50,6 +50,7 @@ from gdelphi.forecast.publisher import (
     make_coherent,
 )
 from gdelphi.forecast.recombine import draw_recombination, law_of_days, recombined_atoms
+from gdelphi.forecast.week import OriginWeek, WeekPrediction, published_week, week_prediction
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.pack_arrays import read_pack_arrays
@@ -59,10 +60,9 @@ from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import occurs_of, shares_of, surge_threshold
-from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, direct_logits
+from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, DirectReading
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
-    FURTHEST,
     Sampled,
     Sampler,
 )
@@ -74,14 +74,12 @@ from gdelphi.stack.linear import (
     ask,
     default_stack,
 )
-from gdelphi.text.forecaster import TextForecaster, text_forecaster
+from gdelphi.stack.week import WeekStack
+from gdelphi.text.forecaster import text_forecaster
 
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
 FINE_EXAMPLES: Final = 60  # days of validation B that their combination is fitted on, at most
 BEFORE: Final = 365  # days before validation B that the stack learns from, the last ones
-ROUGH_FUTURES: Final = 16  # with which combinations beyond tomorrow are fitted,
-ROUGH_EVERY: Final = 3  # on each third day of validation B
-ROUGH_KEPT: Final = 256
 RECOMBINED: Final = 21  # of the random numbers that recombined futures are drawn with
 
 
@@ -122,9 +120,12 @@ class Predictor:
         self.sequences = Sequences(self.pack, self.settings)
         self.pooled_stack = _pooled_stack(self.folder, self.pack)
         """what forecasts without a network; None: the simple stack alone"""
+        self.week_stack = _week_stack(self.pooled_stack)
+        """the same of the week ahead; None: the model knows nothing of it"""
+        self._direct = self._direct_reading()
         self.sampler = Sampler(
             self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
-            direct=_direct_of(self.folder, self.pooled_stack, self.pack.profiles),
+            direct=self._direct.tomorrow if self._direct else None,
         )  # fmt: skip
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
@@ -138,9 +139,9 @@ class Predictor:
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
 
-    def _stack_at(self, level: Level, horizon: int) -> PooledStack | None:
-        """The pooled stack where it speaks: of the roots, tomorrow."""
-        return self.pooled_stack if level == "root" and horizon == 1 else None
+    def _stack_at(self, level: Level) -> PooledStack | None:
+        """The pooled stack where it speaks: of the roots."""
+        return self.pooled_stack if level == "root" else None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -175,16 +176,27 @@ class Predictor:
         """The days of a part of the split that can be targets."""
         return [self.sequences.day(int(number)) for number in self.sequences.targets(part)]
 
+    def _direct_reading(self) -> DirectReading | None:
+        if self.pooled_stack is None:
+            return None
+        folder = self.folder / STACK_FOLDER / CELL_FOLDER
+        cells = CellFit.load(folder) if folder.exists() else None
+        return DirectReading(self.pooled_stack, cells, self.pack.profiles, self.week_stack)
+
+    def direct_week(self, origin: date) -> FloatArray:
+        """Logits of the week by stack and network, [target, horizon, stream, root]."""
+        if self._direct is None:
+            raise ForecastError(f"the model in {self.folder} speaks of tomorrow only")
+        return self._direct.week(origin)
+
     # What is published: fitted by `calibrate`, kept beside the model.
 
-    def publisher(self, level: Level, horizon: int = 1, path: Path | None = None) -> Publisher:
+    def publisher(self, level: Level, path: Path | None = None) -> Publisher:
         """What is published at a level; `calibrate` makes it, or `fit` in another file."""
-        path = path or self.path(level, horizon)
+        path = path or self.path(level)
         if path not in self._publishers:
-            readings = self._readings(self.sampler, level, horizon)
-            pooled = self._stack_at(level, horizon)
-            fitted_to = self._fitted_to(horizon)
-            self._publishers[path] = Publisher.load(path, readings, fitted_to, pooled)
+            readings, pooled = self._readings(level), self._stack_at(level)
+            self._publishers[path] = Publisher.load(path, readings, self._fitted_to, pooled)
         return self._publishers[path]
 
     @cached_property
@@ -196,58 +208,40 @@ class Predictor:
             [weights_digest(self.folder), *(file_digest(file)[:DIGEST_LENGTH] for file in files)]
         )
 
-    def _fitted_to(self, horizon: int) -> str:
+    @property
+    def _fitted_to(self) -> str:
         """The same with the text forecaster, where it speaks."""
-        text = self._text_at(horizon)
+        text = self.text
         return f"{self.weights}-{text.model.weights}" if text else self.weights
 
-    def _text_at(self, horizon: int) -> TextForecaster | None:
-        """The text forecaster, if there is one: it speaks of tomorrow only."""
-        return self.text if horizon == 1 else None
-
-    def path(self, level: Level, horizon: int = 1) -> Path:
+    def path(self, level: Level) -> Path:
         """Where what is published at a level is kept; with a text forecaster beside the other, for
         each of them apart."""
-        further = f"-{horizon}" if horizon > 1 else ""
-        text = self._text_at(horizon)
+        text = self.text
         with_text = f"-text-{text.model.weights[:8]}" if text else ""
-        return self.folder / f"published-{level}{further}{with_text}.json"
+        return self.folder / f"published-{level}{with_text}.json"
 
-    def _readings(self, sampler: Sampler, level: Level, horizon: int) -> list[Forecaster]:
+    def _readings(self, level: Level) -> list[Forecaster]:
         """The members beside the baselines."""
-        readings, text = model_members(sampler, self.streams, level), self._text_at(horizon)
-        return [*readings, text] if text else readings
+        readings = model_members(self.sampler, self.streams, level)
+        return [*readings, self.text] if self.text else readings
 
-    def calibrated(self, horizon: int = 1) -> bool:
+    def calibrated(self) -> bool:
         """Whether what is published has been fitted."""
-        return all(self.path(level, horizon).exists() for level in LEVELS)
+        return all(self.path(level).exists() for level in LEVELS)
 
-    @cached_property
-    def _rough_sampler(self) -> Sampler:
-        """Fewer futures, for fitting beyond tomorrow: many origins, each with its roll-out."""
-        return Sampler(
-            self._checkpoint, self.sampler.arrays, number=ROUGH_FUTURES, furthest=FURTHEST,
-            kept=ROUGH_KEPT, direct=self.sampler.direct,
-        )  # fmt: skip
-
-    def calibrate(self, level: Level, horizon: int = 1) -> Publisher:
+    def calibrate(self, level: Level) -> Publisher:
         """Fit what is published at a level on validation B, and keep it beside the model."""
         before, validation_b = self.calibration_days(level)
-        if horizon > 1:
-            before = before[-FINE_EXAMPLES:]
-            if len(validation_b) >= FINE_EXAMPLES:
-                validation_b = validation_b[::ROUGH_EVERY]
-        sampler = self.sampler if horizon == 1 else self._rough_sampler
         fitted = fit_publisher(
             level,
             self._fitting_history(level, before),
-            self._readings(sampler, level, horizon),
+            self._readings(level),
             before=before,
             validation_b=validation_b,
-            horizon=horizon,
-            pooled=self._stack_at(level, horizon),
+            pooled=self._stack_at(level),
         )
-        return self._keep(fitted, self.path(level, horizon), level, horizon)
+        return self._keep(fitted, self.path(level), level)
 
     def calibration_days(
         self, level: Level, *, until: date | None = None, known: Sequence[date] = ()
@@ -277,7 +271,7 @@ class Predictor:
 
     def stack_examples(self, level: Level, before: Sequence[date]) -> list[StackExample]:
         """Examples of the stack, from days before validation B; none if it is fitted already."""
-        if self._stack_at(level, 1):
+        if self._stack_at(level):
             return []
         return default_stack().examples(self._fitting_history(level, before), before)
 
@@ -285,8 +279,8 @@ class Predictor:
         """The answers of all members about a target day, and its outcomes; None if the day is not
         present."""
         history = self._fitting_history(level, self.calibration_days(level).before)
-        readings = self._readings(self.sampler, level, 1)
-        examples = combination_of(readings, self._stack_at(level, 1)).examples(history, [day])
+        readings = self._readings(level)
+        examples = combination_of(readings, self._stack_at(level)).examples(history, [day])
         return examples[0] if examples else None
 
     def fit(
@@ -300,18 +294,18 @@ class Predictor:
         """Fit what is published tomorrow on examples, and keep it in a file of its own."""
         fitted = fit_examples(
             level,
-            self._readings(self.sampler, level, 1),
+            self._readings(level),
             earlier=earlier,
             examples=examples,
             days=(days.before[0], days.validation_b[-1]),
-            pooled=self._stack_at(level, 1),
+            pooled=self._stack_at(level),
         )
-        return self._keep(fitted, path, level, 1)
+        return self._keep(fitted, path, level)
 
-    def _keep(self, fitted: Publisher, path: Path, level: Level, horizon: int) -> Publisher:
-        fitted.save(path, self._fitted_to(horizon))
+    def _keep(self, fitted: Publisher, path: Path, level: Level) -> Publisher:
+        fitted.save(path, self._fitted_to)
         self._publishers.pop(path, None)
-        return self.publisher(level, horizon, path)
+        return self.publisher(level, path)
 
     # Forecasts.
 
@@ -320,10 +314,11 @@ class Predictor:
         origin: date,
         streams: Sequence[str] | None = None,
         *,
-        horizon: int = 1,
         partial: bool = False,
+        week: bool = False,
     ) -> list[Prediction]:
-        """What is published about a day after an origin, for some streams or all."""
+        """What is published about the day after an origin, for some streams or all; with `week`
+        also about all seven days, if the model speaks of them."""
         streams = tuple(streams) if streams else self.streams
         unknown = [stream for stream in streams if stream not in self.streams]
         if unknown:
@@ -331,17 +326,16 @@ class Predictor:
                 f"the model in {self.folder} does not know {', '.join(unknown)}: it was trained "
                 f"with {', '.join(self.streams)}"
             )
-        forecasts = self.forecasts_at(origin, horizon=horizon)
+        forecasts = self.forecasts_at(origin)
         return [
-            forecasts.prediction(self.streams.index(stream), partial=partial) for stream in streams
+            forecasts.prediction(self.streams.index(stream), partial=partial, week=week)
+            for stream in streams
         ]
 
-    def forecasts_at(
-        self, origin: date, levels: Sequence[Level] = LEVELS, *, horizon: int = 1
-    ) -> "OriginForecasts":
+    def forecasts_at(self, origin: date, levels: Sequence[Level] = LEVELS) -> "OriginForecasts":
         """All that is forecast at an origin, at some levels from the root down."""
-        publishers = {level: self.publisher(level, horizon) for level in levels}
-        return OriginForecasts(self, origin, publishers, horizon)
+        publishers = {level: self.publisher(level) for level in levels}
+        return OriginForecasts(self, origin, publishers)
 
 
 class OriginForecasts:
@@ -357,19 +351,18 @@ class OriginForecasts:
         predictor: Predictor,
         origin: date,
         publishers: Mapping[Level, Publisher],
-        horizon: int = 1,
     ) -> None:
         """`publishers` are those of the levels that are asked for, from the root down."""
-        self.predictor, self.origin, self.horizon = predictor, origin, horizon
+        self.predictor, self.origin = predictor, origin
         predictor.sampler.position(origin)  # there must be measures of it
         self.publishers = publishers
         self.histories = {level: predictor.known_at(level, origin) for level in publishers}
         self.answers = {
-            level: ask([publisher], self.histories[level], origin, horizon)
+            level: ask([publisher], self.histories[level], origin)
             for level, publisher in publishers.items()
         }
         """level -> published, combined, stack or a member -> its forecasts of each stream"""
-        self.sampled: Sampled = predictor.sampler.at(origin, horizon)
+        self.sampled: Sampled = predictor.sampler.at(origin)
 
     def futures(self, place: int, *, moved: bool | None = None) -> StreamFutures:
         """The futures of the stream at a place, reweighted to the published roots. They are moved
@@ -396,13 +389,39 @@ class OriginForecasts:
             )
         return make_coherent(forecasts)
 
-    def prediction(self, place: int, *, partial: bool) -> Prediction:
-        """The same with all that it rests on; of all three levels."""
+    @cached_property
+    def week(self) -> OriginWeek | None:
+        """The week after the origin; None where the model knows nothing of it."""
+        predictor = self.predictor
+        if predictor.week_stack is None:
+            return None
+        published = self.answers["root"][PUBLISHED]
+        tomorrow = [make_coherent({"root": one})["root"] for one in published]
+        return published_week(
+            predictor.week_stack,
+            predictor.direct_week,
+            self.histories["root"],
+            self.origin,
+            tomorrow,
+        )
+
+    def week_prediction(self, place: int) -> WeekPrediction | None:
+        """The week of the stream at a place, with its possible weeks."""
+        if self.week is None:
+            return None
+        sampler, history = self.predictor.sampler, self.histories["root"].until(self.origin)
+        prior = self.sampled.day_probabilities[place][-len(history.days) :]
+        return week_prediction(
+            self.week, place, history, prior, number=sampler.number, seed=sampler.seed
+        )
+
+    def prediction(self, place: int, *, partial: bool, week: bool = False) -> Prediction:
+        """The same with all that it rests on; of all three levels, and of the week if asked for."""
         futures = self.futures(place)
         return Prediction(
             stream=self.predictor.streams[place],
             origin=self.origin,
-            horizon=self.horizon,
+            horizon=1,
             partial=partial,
             levels=LevelForecasts(**self.published(place, futures)),
             members={
@@ -425,12 +444,13 @@ class OriginForecasts:
             },
             futures=futures,
             brief=self.brief(place, futures),
+            week=self.week_prediction(place) if week else None,
         )
 
     def brief(self, place: int, futures: StreamFutures) -> tuple[BriefAtom, ...]:
         """The expected day of the stream at a place: by the decoder or its start, as was chosen,
-        and beyond tomorrow or without a decoder the mean of the futures."""
-        decoder = self.predictor.decoder if self.horizon == 1 else None
+        and without a decoder the mean of the futures."""
+        decoder = self.predictor.decoder
         day = decoder.at(self.predictor.sampler.position(self.origin))[place] if decoder else None
         if day is None:
             return expected_day_in_brief(futures, self.predictor.settings.measures)
@@ -456,14 +476,11 @@ def _pooled_stack(folder: Path, pack: Pack) -> PooledStack | None:
     return CountForecasters(load_stack(folder / STACK_FOLDER), pack.count_panel).stack
 
 
-def _direct_of(
-    folder: Path, stack: PooledStack | None, history: Profiles
-) -> Callable[[date], FloatArray] | None:
-    """The direct reading at an origin, [target, stream, root], where there is a stack."""
-    if stack is None:
+def _week_stack(stack: PooledStack | None) -> WeekStack | None:
+    """The week ahead by the stack, where that has been fitted for it."""
+    if stack is None or stack.counts.fit.week is None:
         return None
-    cells = folder / STACK_FOLDER / CELL_FOLDER
-    return direct_logits(stack, CellFit.load(cells) if cells.exists() else None, history)
+    return WeekStack(stack.counts, stack.counts.fit.week)
 
 
 def stack_files(folder: Path) -> list[str]:

@@ -34,6 +34,7 @@ from gdelphi.common.types import (
     History,
     Level,
 )
+from gdelphi.forecast.coherent_week import within_occurs
 from gdelphi.measures.phrases import lineage
 from gdelphi.scores.probabilities import brier
 from gdelphi.stack.fitted import PooledStack
@@ -202,17 +203,16 @@ def fit_publisher(
     *,
     before: Sequence[date],
     validation_b: Sequence[date],
-    horizon: int = 1,
     pooled: PooledStack | None = None,
 ) -> Publisher:
     """Fit on the days of validation B. The stack also learns from the days before it, unless it is
     a pooled one, which is fitted already and answers on validation B out of fold."""
-    earlier = [] if pooled else default_stack().examples(history, before, horizon)
+    earlier = [] if pooled else default_stack().examples(history, before)
     return fit_examples(
         level,
         readings,
         earlier=earlier,
-        examples=combination_of(readings, pooled).examples(history, validation_b, horizon),
+        examples=combination_of(readings, pooled).examples(history, validation_b),
         days=(min([*before, *validation_b]), max([*before, *validation_b])),
         pooled=pooled,
     )
@@ -415,19 +415,10 @@ def cap_by_parents(children: Forecast, parents: Forecast, level: Level) -> Forec
 def _within_occurs(forecast: Forecast) -> Forecast:
     """The nearest numbers with headline and surge no likelier than occurs.
 
-    Where one is, it and occurs become their mean; where both are above that mean, all three become
-    the mean of three. That is the projection onto what is possible, and the outcome is possible: so
-    the squared errors of the three can only fall in sum, where lowering the one or raising the
-    other would trust one of them. Undefined stays undefined.
+    That is the projection onto what is possible, and the outcome is possible: so the squared errors
+    of the three can only fall in sum, where lowering the one or raising the other would trust one
+    of them.
     """
-    higher = np.fmax(forecast.headline, forecast.surge)
-    lower = np.fmin(forecast.headline, forecast.surge)
-    occurs = np.where(higher > forecast.occurs, (forecast.occurs + higher) / 2, forecast.occurs)
-    both = ~np.isnan(forecast.surge) & (lower > occurs)
-    occurs = np.where(both, (forecast.occurs + higher + lower) / 3, occurs)
-    return replace(
-        forecast,
-        occurs=occurs,
-        headline=np.minimum(forecast.headline, occurs),
-        surge=np.minimum(forecast.surge, occurs),
-    )
+    values = np.stack([forecast.occurs, forecast.headline, forecast.surge])
+    occurs, headline, surge = within_occurs(values)
+    return replace(forecast, occurs=occurs, headline=headline, surge=surge)

@@ -79,14 +79,14 @@ def _probabilities(prediction: Prediction) -> pa.Table:
         for target in TARGETS:
             columns = _keys(prediction.stream, level, forecast)
             columns["target"] = _repeated(target, number)
-            columns["published"] = _numbers(forecast.probability(target))
+            columns["published"] = numbers(forecast.probability(target))
             columns["which"] = _repeated(prediction.published[level][target], number)
             for name in ("stack", *member_names(prediction)):
                 probabilities = members[name].probability(target) if name in members else None
-                columns[name] = _numbers(probabilities, number)
+                columns[name] = numbers(probabilities, number)
             of_futures = (level, target) == ("root", "occurs")
             reweighted = prediction.futures.reweighted.probabilities if of_futures else None
-            columns[FUTURES_COLUMN] = _numbers(reweighted, number)
+            columns[FUTURES_COLUMN] = numbers(reweighted, number)
             tables.append(pa.table(columns))
     return _concatenated(tables)
 
@@ -96,9 +96,9 @@ def _shares(prediction: Prediction) -> pa.Table:
     for level in LEVELS:
         forecast = prediction.level(level)
         columns = _keys(prediction.stream, level, forecast)
-        columns["mean"] = _numbers(forecast.share_mean)
+        columns["mean"] = numbers(forecast.share_mean)
         for name, quantile in QUANTILES.items():
-            columns[name] = _numbers(forecast.share_quantile(quantile))
+            columns[name] = numbers(forecast.share_quantile(quantile))
         tables.append(pa.table(columns))
     return _concatenated(tables)
 
@@ -116,7 +116,7 @@ def _repeated(text: str, number: int) -> pa.Array:
     return pa.array([text] * number, pa.string())
 
 
-def _numbers(values: FloatArray | None, number: int = 0) -> pa.Array:
+def numbers(values: FloatArray | None, number: int = 0) -> pa.Array:
     """Not-a-number as null; without values as many nulls."""
     if values is None:
         return pa.nulls(number, pa.float64())

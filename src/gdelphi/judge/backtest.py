@@ -270,7 +270,9 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
     """What makes one backtest another; the days are not among it."""
     options = request.options
     plain = asdict(options)
-    text_model = plain.pop("text_model")
+    text_model, horizon = plain.pop("text_model"), plain.pop("horizon")
+    if options.week:  # else as before there were weeks
+        plain["horizon"] = horizon
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]

@@ -29,11 +29,14 @@ from gdelphi.common.types import (
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
+from gdelphi.forecast.week import OriginWeek
 from gdelphi.judge.expected import ExpectedJudge, expected_table
 from gdelphi.judge.futures import FutureJudge, future_table
 from gdelphi.judge.refit import RefitSchedule
 from gdelphi.judge.simulated import ingested_panel
+from gdelphi.judge.week import week_table, without_network
 from gdelphi.measures.targets import outcomes, shares_of
+from gdelphi.measures.week_targets import week_outcomes
 from gdelphi.scores.samples import (
     coverage,
     crps,
@@ -41,6 +44,7 @@ from gdelphi.scores.samples import (
 )
 from gdelphi.stack.baselines import all_baselines
 from gdelphi.stack.linear import ask
+from gdelphi.world.oracle_week import WeekOracle
 
 STACK: Final = "stack"
 FAIR_ORACLE: Final = "fair oracle"
@@ -64,6 +68,13 @@ class BacktestOptions:
     """ROUGE of futures"""
     text_model: Path | None = None
     """folder of a text forecaster, one more member"""
+    horizon: int = 1
+    """days ahead: more than 1 judges the whole week too"""
+
+    @property
+    def week(self) -> bool:
+        """Whether the week is judged."""
+        return self.horizon > 1
 
 
 class OriginAnswers(NamedTuple):
@@ -77,6 +88,8 @@ class OriginAnswers(NamedTuple):
     """moved futures; None: these are published"""
     published: list[Forecast]
     """of each stream, whether it is judged or not"""
+    week: OriginWeek | None
+    """the week ahead, where it is judged"""
 
 
 class BacktestDay:
@@ -93,9 +106,16 @@ class BacktestDay:
         self.predictor, self.options = predictor, options
         self._schedule = schedule
         self._oracles: list[Forecaster] = []
+        self._week_oracle: WeekOracle | None = None
+        if options.week and (predictor.week_stack is None or options.level != "root"):
+            raise JudgeError(
+                "the week is judged for the roots, by a model that speaks of it: take --level root "
+                "and a model trained on at least 120 days, or --horizon 1"
+            )
         if options.world is not None:
             panel = ingested_panel(settings, options.world)
             self._oracles = [panel.oracle(), panel.oracle(knows_all=True)]
+            self._week_oracle = panel.week_oracle() if options.week else None
         self.names = self._choose_names()
         self._futures = FutureJudge(predictor, text=options.text, seed=options.seed)
         self._expected = (
@@ -153,12 +173,13 @@ class BacktestDay:
             futures,
             None if self.predictor.moves_atoms else moved,
             published,
+            at_origin.week if self.options.week else None,
         )
 
     def day(self, day: date) -> dict[str, pa.Table]:
         """The tables of a target day, one day ahead."""
         origin = day - timedelta(days=1)
-        forecasts, futures, moved, published = self.ask(origin)
+        forecasts, futures, moved, published, week = self.ask(origin)
         history = self.predictor.history(self.options.level)
         outcome = outcomes(history, origin)
         shares = shares_of(history.weights[:, (day - history.days[0]).days])
@@ -167,7 +188,9 @@ class BacktestDay:
             if self.options.level == "root"
             else []
         )
+        of_week = {} if week is None else {"week": self._week_table(origin, week)}
         return {
+            **of_week,
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),
             "expected": expected_table(
@@ -177,6 +200,15 @@ class BacktestDay:
             ),
             "futures": future_table(scores),
         }
+
+    def _week_table(self, origin: date, week: OriginWeek) -> pa.Table:
+        """All that was said of the week, and what came."""
+        history = self.predictor.history("root")
+        forecasts = {**week.forecasts, WITHOUT_NETWORK: without_network(week.forecasts[STACK])}
+        if self._week_oracle is not None:
+            forecasts[FAIR_ORACLE] = self._week_oracle.week(history, origin)
+        came = week_outcomes(history, origin)
+        return week_table(history.streams, history.codes, forecasts, came, week.onset)
 
 
 # --- tables ---------------------------------------------------------------------------------------

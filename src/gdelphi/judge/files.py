@@ -6,9 +6,10 @@
     scores/shares/DAY.parquet         CRPS, PIT and coverage of shares
     scores/expected/DAY.parquet       divergence and ROUGE of the expected day
     scores/futures/DAY.parquet        energy score, Sinkhorn distance and ROUGE of whole futures
+    scores/week/DAY.parquet           the week that begins with the day, where weeks are judged
     summary.json                      the tables
 
-A day is done when its three files are there; the last of them is written last. A file is written
+A day is done when all its files are there. A file is written
 beside its place and renamed, so a run that is killed leaves no half of one. Files say nothing of
 when or with what they were made: the same forecasts are the same bytes. That is what the controls
 for leakage compare, and why what was judged stands in run.json and not in their footers.
@@ -26,12 +27,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.common.errors import JudgeError
-from gdelphi.common.files import alone, atomic_write, write_text_atomically
+from gdelphi.common.files import alone, atomic_write, text_digest, write_text_atomically
 
 KINDS: Final = ("probabilities", "shares", "expected", "futures")
 SCORES: Final = "scores"
 MARK: Final = b"days"
 """in the footer of a stored forecast's scores: which days they were made from"""
+WEEK: Final = "week"
 
 
 class BacktestFolder:
@@ -88,19 +90,26 @@ class BacktestFolder:
         """The file of a target day."""
         return self.folder / "scores" / kind / f"{day.isoformat()}.parquet"
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of files that a day has."""
+        weeks = self.run()["origin"].get("asked", {}).get("horizon", 1) > 1
+        return (*KINDS, WEEK) if weeks else KINDS
+
     def done(self, day: date) -> bool:
         """Whether all files of a day are there."""
-        return all(self.path(kind, day).exists() for kind in KINDS)
+        return all(self.path(kind, day).exists() for kind in self.kinds)
 
     def days(self) -> list[date]:
         """Target days that are done."""
         last = self.path(KINDS[-1], date.min).parent
         written = [date.fromisoformat(path.stem) for path in last.glob("[0-9]*.parquet")]
-        return sorted(day for day in written if self.done(day))
+        kinds = self.kinds
+        return sorted(day for day in written if all(self.path(k, day).exists() for k in kinds))
 
     def write_day(self, day: date, tables: Mapping[str, pa.Table]) -> None:
-        """The tables of a day, one of each of KINDS."""
-        for kind in KINDS:
+        """The tables of a day, one of each kind."""
+        for kind in self.kinds:
             write_table(tables[kind], self.path(kind, day))
 
     def read_day(self, kind: str, day: date) -> pa.Table:
@@ -144,8 +153,10 @@ def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as
     return folder / SCORES / origin.isoformat() / f"{id}.parquet"
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """A Parquet file, whole or not at all."""
+def write_table(table: pa.Table, path: Path, *, mark: str | None = None) -> None:
+    """A Parquet file, whole or not at all; with a mark of the days that it was made from."""
+    if mark is not None:
+        table = table.replace_schema_metadata({MARK: mark})
     with atomic_write(path) as part:
         pq.write_table(table, part, compression="zstd", write_page_checksum=True)
 
@@ -168,6 +179,13 @@ def read_columns(path: Path) -> list[str]:
     except (OSError, pa.ArrowException):
         return []
     return names
+
+
+def days_mark(fingerprints: Mapping[date, str], since: date, until: date) -> str:
+    """A mark of the days that decide the outcomes of a forecast: another one if one of them has
+    changed at its source."""
+    days = sorted(day for day in fingerprints if since <= day <= until)
+    return text_digest(repr([(day.isoformat(), fingerprints[day]) for day in days]))
 
 
 def read_mark(path: Path) -> str | None:

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from gdelphi.common.checksums import is_damaged
 from gdelphi.common.errors import ForecastError, JudgeError
-from gdelphi.common.files import alone, text_digest
+from gdelphi.common.files import alone
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS, TARGETS, FloatArray
 from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
@@ -36,17 +36,18 @@ from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.tables import FUTURES_COLUMN
 from gdelphi.judge.files import (
-    MARK,
     SCORES,
+    days_mark,
     read_columns,
     read_mark,
     read_table,
     scores_path,
     write_table,
 )
+from gdelphi.judge.score_week import WeekScoreResult, score_weeks
 from gdelphi.measures.cloud_update import day_fingerprints
 from gdelphi.measures.profiles import read_profiles
-from gdelphi.measures.targets import SURGE_DAYS, outcomes
+from gdelphi.measures.targets import LOOK_BACK, outcomes
 from gdelphi.scores.probabilities import (
     Skill,
     brier,
@@ -55,7 +56,6 @@ from gdelphi.scores.probabilities import (
 
 KEYS: Final = ("stream", "level", "code", "target")
 NOT_FORECASTERS: Final = (*KEYS, "which", FUTURES_COLUMN)
-LOOK_BACK: Final = 4 * SURGE_DAYS  # calendar days in which enough present ones are found
 REFERENCE: Final = "stack"
 
 
@@ -86,6 +86,8 @@ class ScoreResult:
     hindsight: int
     """among the scored, with something fitted on days after the origin: in no table"""
     standings: list[PublishedScore]
+    weeks: WeekScoreResult
+    """the same of the seven days after the origins"""
     damaged: list[str] = field(default_factory=list)
     """what is wrong with forecasts that cannot be read, and so are not scored"""
 
@@ -110,8 +112,9 @@ def _score(
     new, known, waiting = [], 0, 0
     for manifest in manifests:
         path = scores_path(folder, manifest.recipe.origin, manifest.id)
-        mark = _days_mark(manifest, fingerprints)
-        there = path.exists() and PUBLISHED in read_columns(path) and not is_damaged(path)
+        since = manifest.recipe.origin - timedelta(days=LOOK_BACK)
+        mark = days_mark(fingerprints, since, manifest.target_day)
+        there = PUBLISHED in read_columns(path) and not is_damaged(path)
         if there and read_mark(path) == mark:
             known += 1
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
@@ -122,8 +125,7 @@ def _score(
             except ForecastError as error:
                 damaged.append(str(error))
                 continue
-            table = scores_of(settings, stored)
-            write_table(table.replace_schema_metadata({MARK: mark}), path)
+            write_table(scores_of(settings, stored), path, mark=mark)
             new.append(manifest.id)
     paths = {
         (manifest.target_day, manifest.id): scores_path(folder, manifest.recipe.origin, manifest.id)
@@ -133,14 +135,8 @@ def _score(
     paths = {key: path for key, path in paths.items() if path.exists() and not is_damaged(path)}
     hindsight = max(0, known + len(new) - len(paths))
     standings = list(_published_scores(paths))
-    return ScoreResult(folder, new, known, waiting, hindsight, standings, damaged)
-
-
-def _days_mark(manifest: ForecastManifest, fingerprints: Mapping[date, str]) -> str:
-    """A mark of the days that decide a forecast's outcomes."""
-    since = manifest.recipe.origin - timedelta(days=LOOK_BACK)
-    days = sorted(day for day in fingerprints if since <= day <= manifest.target_day)
-    return text_digest(repr([(day.isoformat(), fingerprints[day]) for day in days]))
+    weeks = score_weeks(settings, archive, fingerprints, damaged, as_of=as_of)
+    return ScoreResult(folder, new, known, waiting, hindsight, standings, weeks, damaged)
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

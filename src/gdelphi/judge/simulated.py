@@ -36,6 +36,7 @@ from gdelphi.world.oracle import (
     OracleLevel,
     read_evidence,
 )
+from gdelphi.world.oracle_week import PATHS, WeekOracle
 from gdelphi.world.rows import code_shares
 from gdelphi.world.simulate import published, simulate
 
@@ -78,6 +79,10 @@ class Panel:
         if blind_to is None:
             return Oracle(self.law, self.evidence, shares, regimes=regimes)
         return Oracle(self.law, self.evidence, shares, blind_to=blind_to, samples=FEW_SAMPLES)
+
+    def week_oracle(self, blind_to: Ingredient | None = None, *, paths: int = PATHS) -> WeekOracle:
+        """The fair oracle of the week, or one that does not see an ingredient."""
+        return WeekOracle(self.oracle(blind_to), paths=paths)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ may come out a little above.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import product
 from typing import Any, Final
 
@@ -37,8 +37,9 @@ from gdelphi.judge.day import (
     STACK,
 )
 from gdelphi.judge.expected import START
-from gdelphi.judge.files import BacktestFolder
+from gdelphi.judge.files import WEEK, BacktestFolder
 from gdelphi.judge.futures import RECENCY
+from gdelphi.judge.week import BLOCK_DAYS, judged_weeks, onset_cases, week_gains, week_scores
 from gdelphi.scores.probabilities import (
     Skill,
     brier,
@@ -187,6 +188,21 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
         "expected": [asdict(line) for line in expected_day_scores(folder, days)],
         "futures": [asdict(line) for line in ensemble_scores(folder, days)],
         "shuffled": shuffled_skill(judged),
+        **({"week": week_summary(folder, days)} if WEEK in folder.kinds else {}),
+    }
+
+
+def week_summary(folder: BacktestFolder, days: Sequence[date]) -> dict[str, Any]:
+    """The tables of the week: by horizon, what the network adds, hits and misses among onsets."""
+    origins = [day - timedelta(days=1) for day in days]
+    weeks = judged_weeks(origins, [folder.read_day(WEEK, day) for day in days])
+    hits, misses = onset_cases(weeks)
+    return {
+        "block_days": BLOCK_DAYS,
+        "scores": [asdict(line) for line in week_scores(weeks)],
+        "network": [asdict(line) for line in week_gains(weeks)],
+        "onset_hits": [asdict(case) for case in hits],
+        "onset_misses": [asdict(case) for case in misses],
     }
 
 

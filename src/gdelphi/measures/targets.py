@@ -29,6 +29,7 @@ HEADLINES = 5  # standard events of a day that are headlines
 SURGE_QUANTILE = 90.0  # percentile of past shares that a surge exceeds
 SURGE_DAYS = 90  # present days it is taken from
 SURGE_FEWEST = 60  # with fewer there is no such target
+LOOK_BACK = 4 * SURGE_DAYS  # calendar days in which enough present ones are found
 
 
 def shares_of(weights: FloatArray) -> FloatArray:

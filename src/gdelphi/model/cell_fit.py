@@ -1,8 +1,8 @@
 """Training of the cell network, a part of `gdelphi train`; it is kept in the folder of its stack.
 
 Two networks are trained. The first sees the training days alone and answers for validation A and
-B. From these answers it is decided, for each target, how far what is said goes from the stack to
-the network:
+B. From these answers it is decided, for each target and horizon, how far what is said goes from the
+stack to the network:
 
     direct = stack + weight (network - stack)
 
@@ -12,7 +12,7 @@ errors. The second network sees all days and forecasts.
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -31,19 +31,24 @@ from gdelphi.common.files import atomic_write
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import TARGETS, FloatArray, History, IntArray, VectorArray
 from gdelphi.measures.targets import outcomes
-from gdelphi.model.cell_inputs import CellInputs, cell_inputs
+from gdelphi.measures.week_targets import week_outcomes
+from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs, outputs_last
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.model.optimizer import ema_copy, learning_rate, optimizer_for, update_ema
-from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers, place_of
+from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers
 from gdelphi.stack.linear import expit
+from gdelphi.stack.usual import place_of
+from gdelphi.stack.week import WeekStack
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+READABLE: Final = (1, 2)  # the first knows of tomorrow only
 CELL_FOLDER: Final = "cell_network"  # in that of the stack
 TRAIN_FOLDS: Final = 2  # the first ones; validation A and B follow
 WEIGHTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 ERRORS: Final = 2.0  # standard errors by which the log loss must be lower
 LEAST: Final = 1e-12  # probability that a log is taken of
 DAYS_AT_ONCE: Final = 32
+TOMORROW: Final = 4.0  # what tomorrow counts in the loss, in all further horizons together
 
 
 @dataclass(frozen=True)
@@ -67,18 +72,25 @@ class CellFit:
 
     network: CellNetwork
     weights: tuple[float, ...]
-    """by target: 0 is the stack, 1 the network"""
+    """by output: 0 is the stack, 1 the network"""
     gains: tuple[float, ...]
-    """by target: how much lower the log loss of validation A and B is, of what is said"""
+    """by output: how much lower the log loss of validation A and B is, of what is said"""
     days: IntArray
     """ordinals of validation A and B, increasing"""
     logits: VectorArray
-    """what is said of them, by the first network, [target, day, stream, root]"""
+    """what is said of them, by the first network, [output, day, stream, root]"""
+
+    @property
+    def knows_week(self) -> bool:
+        """Whether it speaks of days beyond tomorrow."""
+        return len(self.weights) > len(TARGETS)
 
     def at(self, day: date) -> FloatArray | None:
-        """[target, stream, root]; None if it is no day of validation A or B."""
+        """[stream, root, output]; None if it is no day of validation A or B."""
         place = place_of(day, self.days)
-        return None if place is None else self.logits[:, place].astype(np.float64)
+        if place is None:
+            return None
+        return np.moveaxis(self.logits[:, place].astype(np.float64), 0, -1)
 
     def save(self, folder: Path, settings: CellSettings) -> None:
         """Write it into an empty folder."""
@@ -102,7 +114,7 @@ class CellFit:
         """What `save` wrote."""
         try:
             content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
+            if content["format"] not in READABLE:
                 raise ValueError(f"format {content['format']}, not {FORMAT}")
             network = CellNetwork(CellConfig(**content["config"])).eval()
             network.load_state_dict(load_file(folder / "model.safetensors"))
@@ -155,13 +167,19 @@ def fit_cells(
 ) -> CellFit:
     """Train on the days that the stack was fitted on, from its answers out of fold. With `start`
     both networks begin as that one, and without epochs they are that one."""
-    known = counts.fit.out_of_fold
+    known, fitted = counts.fit.out_of_fold, counts.fit.week
     days = [date.fromordinal(day) for day in known.days.tolist()]
     on_step("gathering what the cell network is shown")
-    inputs = cell_inputs(counts, days, known.answers, before=CellConfig.days)
-    came = np.stack([day_outcomes(counts.panel.roots, day) for day in days])
+    week = None if fitted is None else fitted.logits.astype(np.float64)
+    inputs = cell_inputs(counts, days, known.answers, week, before=CellConfig.days)
+    seen = counts.panel.roots.until(days[-1])
+    came = np.stack([day_outcomes(seen, day, week=fitted is not None) for day in days])
     data = CellData(inputs, came, torch.device(device))
-    config = CellConfig(columns=inputs.columns.shape[-1], roots=inputs.columns.shape[2])
+    config = CellConfig(
+        columns=inputs.columns.shape[-1],
+        roots=inputs.columns.shape[2],
+        outputs=inputs.base.shape[-1],
+    )
     late = np.flatnonzero(known.folds >= TRAIN_FOLDS)
     early = np.flatnonzero(known.folds < TRAIN_FOLDS)
     begun = partial(train_cells, config, data, settings=settings, start=start)
@@ -169,7 +187,7 @@ def fit_cells(
     said = inputs.base[late] + added_logits(first, data, late)
     weights, gains = choose_weights(inputs.stack[late], said, came[late])
     if not settings.epochs and start is None:
-        weights, gains = (0.0,) * len(TARGETS), (0.0,) * len(TARGETS)
+        weights, gains = (0.0,) * config.outputs, (0.0,) * config.outputs
     direct = blended(inputs.stack[late], said, weights)
     network = first
     if any(weights):
@@ -183,10 +201,16 @@ def fit_cells(
     )
 
 
-def day_outcomes(history: History, day: date) -> FloatArray:
-    """[stream, root, target]"""
-    found = outcomes(history, day - timedelta(days=1))
-    return np.stack([found[target] for target in TARGETS], axis=-1)
+def day_outcomes(history: History, day: date, *, week: bool) -> FloatArray:
+    """[stream, root, output]: what came on a day and, with `week`, in the week that it begins."""
+    origin = day - timedelta(days=1)
+    if not week:
+        found = outcomes(history, origin)
+        return np.stack([found[target] for target in TARGETS], axis=-1)
+    came = week_outcomes(history, origin)
+    both = np.concatenate([came.daily, came.within[:, None]], axis=1)
+    found_week: FloatArray = outputs_last(both[:, None])[0]
+    return found_week
 
 
 class CellData:
@@ -270,15 +294,26 @@ class _Schedule:
 
 
 def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Tensor:
-    """Log loss of every member over the known cells of pairs of a day and a stream."""
+    """Log loss of every member over the known cells of pairs of a day and a stream, by what each
+    output counts."""
     days, streams = pairs.T
     base = data.base[days, streams].nan_to_num(0.0).to(data.device)
     outcome = data.outcome[days, streams].to(data.device)
     logits = base + network(*data.shown(days, streams))
-    known = ~outcome.isnan()
+    counted = (~outcome.isnan()) * _output_weights(outcome.shape[-1]).to(data.device)
     outcome = outcome.nan_to_num(0.0).expand_as(logits)
     losses = F.binary_cross_entropy_with_logits(logits, outcome, reduction="none")
-    return (losses * known).sum() / (known.sum().clamp(min=1) * len(logits))
+    return (losses * counted).sum() / (counted.sum().clamp(min=1) * len(logits))
+
+
+def _output_weights(outputs: int) -> torch.Tensor:
+    """How much each output counts: tomorrow, which is asked about most, `TOMORROW` times as much as
+    all further horizons together."""
+    weights = torch.ones(outputs)
+    further = outputs - len(TARGETS)
+    if further:
+        weights[: len(TARGETS)] = TOMORROW * further / len(TARGETS)
+    return weights
 
 
 @torch.no_grad()
@@ -297,10 +332,10 @@ def added_logits(network: CellNetwork, data: CellData, days: IntArray) -> FloatA
 def choose_weights(
     stack: FloatArray, network: FloatArray, came: FloatArray
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """For each target how far to go from the stack's logits to the network's, both [day, stream,
-    root, target], and by how much the log loss of the outcomes is lower then."""
+    """For each output how far to go from the stack's logits to the network's, both [day, stream,
+    root, output], and by how much the log loss of the outcomes is lower then."""
     weights, gains = [], []
-    for number in range(len(TARGETS)):
+    for number in range(stack.shape[-1]):
         one, other, outcome = (values[..., number] for values in (stack, network, came))
         by_weight = np.stack([_daily_loss(one + w * (other - one), outcome) for w in WEIGHTS])
         by_weight = by_weight[:, ~np.isnan(by_weight).any(axis=0)]
@@ -318,7 +353,7 @@ def choose_weights(
 
 
 def blended(stack: FloatArray, network: FloatArray, weights: Sequence[float]) -> FloatArray:
-    """What is said, [..., target]; exactly the stack where the weight is 0."""
+    """What is said, [..., output]; exactly the stack where the weight is 0."""
     moved: FloatArray = stack + np.array(weights) * (network - stack)
     return moved
 
@@ -334,31 +369,48 @@ def _daily_loss(logits: FloatArray, outcome: FloatArray) -> FloatArray:
     return means
 
 
-def direct_logits(
-    stack: PooledStack, fit: CellFit | None, history: History
-) -> Callable[[date], FloatArray]:
-    """What is said at an origin, [target, stream, root]: the stack's answer, moved as far to the
-    network's as was decided."""
+class DirectReading:
+    """What is said at an origin: the stack's answers, moved as far to the network's as was decided,
+    of tomorrow and of the week."""
 
-    def at(origin: date) -> FloatArray:
-        answers = stack.answers(history, origin)
-        if fit is None or not any(fit.weights):
-            return answers.stack
+    def __init__(
+        self, stack: PooledStack, fit: CellFit | None, history: History, week: WeekStack | None
+    ) -> None:
+        self.stack, self.history, self.week_stack = stack, history, week
+        moves = fit is not None and any(fit.weights) and (week is not None or not fit.knows_week)
+        self.fit = fit if moves else None
+
+    def tomorrow(self, origin: date) -> FloatArray:
+        """Logits, [target, stream, root]."""
+        if self.fit is None:
+            return self.stack.answers(self.history, origin).stack
+        return np.moveaxis(self._outputs(self.fit, origin)[..., : len(TARGETS)], -1, 0)
+
+    def week(self, origin: date) -> FloatArray:
+        """The same of all horizons, [target, horizon, stream, root]."""
+        if self.week_stack is None:
+            raise ForecastError("the model speaks of tomorrow only")
+        if self.fit is None or not self.fit.knows_week:
+            return self.week_stack.answer(self.history, origin).logits
+        return by_horizon(self._outputs(self.fit, origin))
+
+    def _outputs(self, fit: CellFit, origin: date) -> FloatArray:
+        """[stream, root, output]"""
         day = origin + timedelta(days=1)
         known = fit.at(day)
-        if known is None and stack.counts.fit.out_of_fold.place(day) is not None:
-            return answers.stack  # a training day, which both networks have seen
-        return known if known is not None else _asked(stack, fit, day, answers)
-
-    return at
-
-
-@torch.no_grad()
-def _asked(stack: PooledStack, fit: CellFit, day: date, answers: StackAnswers) -> FloatArray:
-    """Of a day that is not among those of fitting."""
-    one_day = StackAnswers(*(logits[:, None] for logits in answers))
-    inputs = cell_inputs(stack.counts, [day], one_day, before=fit.network.config.days)
-    shown = (torch.from_numpy(values[0]) for values in (inputs.columns, inputs.surprises))
-    added = fit.network(*shown).mean(dim=0).double().numpy()
-    direct = blended(np.moveaxis(answers.stack, 0, -1), inputs.base[0] + added, fit.weights)
-    return np.moveaxis(direct, -1, 0)
+        if known is not None:
+            return known
+        answers = self.stack.answers(self.history, origin)
+        of_one_day = StackAnswers(*(logits[:, None] for logits in answers))
+        week = None
+        if fit.knows_week and self.week_stack is not None:
+            week = self.week_stack.answer(self.history, origin).logits[:, None]
+        before = fit.network.config.days
+        inputs = cell_inputs(self.stack.counts, [day], of_one_day, week, before=before)
+        if self.stack.counts.fit.out_of_fold.place(day) is not None:
+            stack: FloatArray = inputs.stack[0]
+            return stack  # a training day, which both networks have seen
+        shown = (torch.from_numpy(values[0]) for values in (inputs.columns, inputs.surprises))
+        with torch.no_grad():
+            added = fit.network(*shown).mean(dim=0).double().numpy()
+        return blended(inputs.stack[0], inputs.base[0] + added, fit.weights)

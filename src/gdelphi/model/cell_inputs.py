@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.types import FloatArray, VectorArray
+from gdelphi.common.types import TARGETS, FloatArray, VectorArray
 from gdelphi.stack.fitted import (
     CountForecasters,
     StackAnswers,
@@ -26,16 +26,22 @@ class CellInputs(NamedTuple):
     surprises: VectorArray
     """of the days before each, yesterday last, [day, stream, day before, 2 roots]"""
     base: FloatArray
-    """logits, [day, stream, root, target]; NaN where undefined"""
+    """logits that are added to, [day, stream, root, output]; NaN where undefined"""
     stack: FloatArray
-    """the same"""
+    """those of the stack, the same"""
 
 
 def cell_inputs(
-    counts: CountForecasters, days: Sequence[date], answers: StackAnswers, *, before: int
+    counts: CountForecasters,
+    days: Sequence[date],
+    answers: StackAnswers,
+    week: FloatArray | None,
+    *,
+    before: int,
 ) -> CellInputs:
     """Of these target days, in their order, with the stack's answers for them, [target, day,
-    stream, root], and the surprises of so many days before each."""
+    stream, root], those for the weeks that begin with them, [target, day, horizon, stream, root],
+    if there are any, and the surprises of so many days before each."""
     roots = counts.panel.roots
     positions = np.array([(day - roots.days[0]).days for day in days])
     wanted = positions[:, None] - np.arange(before, 0, -1)
@@ -54,13 +60,31 @@ def cell_inputs(
     both = np.concatenate([surprises, of_all], axis=2)
     windows = both[np.maximum(wanted, 0)]  # of the first day nothing is expected, nor before it
     simple, intensity, base, stack = (np.moveaxis(logits, 0, -1) for logits in answers)
-    columns = np.concatenate([np.concatenate(tables), simple, intensity, base], axis=3)
+    shown_logits = [simple, intensity, base]
+    if week is not None:
+        further = outputs_last(week)[..., len(TARGETS) :]  # tomorrow comes first
+        base, stack = (np.concatenate([each, further], axis=3) for each in (base, stack))
+        shown_logits.append(further)
+    columns = np.concatenate([np.concatenate(tables), *shown_logits], axis=3)
     return CellInputs(
         np.nan_to_num(columns.astype(np.float32)),
         windows.swapaxes(1, 2),
         base,
         stack,
     )
+
+
+def outputs_last(week: FloatArray) -> FloatArray:
+    """[target, day, horizon, stream, root] as [day, stream, root, output]; outputs are the targets
+    of tomorrow, then those of the day after, and so on."""
+    moved = np.moveaxis(week, (0, 2), (4, 3))
+    return np.ascontiguousarray(moved).reshape(*moved.shape[:3], -1)
+
+
+def by_horizon(outputs: FloatArray) -> FloatArray:
+    """[stream, root, output] as [target, horizon, stream, root]."""
+    split = outputs.reshape(*outputs.shape[:2], -1, len(TARGETS))
+    return np.ascontiguousarray(np.moveaxis(split, (3, 2), (0, 1)))
 
 
 def _surprises(counts: CountForecasters, position: int) -> FloatArray:

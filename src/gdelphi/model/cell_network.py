@@ -11,10 +11,12 @@ reads is news alone: with plain counts against the usual it finds a quarter of t
 
     logit of a cell  =  base  +  mean over members of f_k(columns, state, root)  +  own_root(state)
 
-The base is the logit that trees and lines of the stack start from: a learner of another kind from
-the same start makes other errors, where a residual on the stack itself learns nothing. The members
-share one matrix in each layer and differ by signs and scales of their inputs and outputs: an
-ensemble for little more than the price of one network. All output layers start at zero.
+All horizons of a week are outputs of one network: what it reads of the last days is the same for
+all of them. The base is, for tomorrow, the logit that trees and lines of the stack start from: a
+learner of another kind from the same start makes other errors, where a residual on the stack itself
+learns nothing. For the other horizons it is the stack's own. The members share one matrix in each
+layer and differ by signs and scales of their inputs and outputs: an ensemble for little more than
+the price of one network. All output layers start at zero.
 """
 
 from dataclasses import asdict, dataclass
@@ -36,6 +38,8 @@ class CellConfig:
 
     columns: int
     roots: int
+    outputs: int = len(TARGETS)
+    """logits of a cell: of the targets, or of each target at each horizon"""
     days: int = 14
     """whose surprises are read"""
     members: int = 8
@@ -64,17 +68,17 @@ class CellNetwork(nn.Module):
         self.surprise = nn.Linear(2 * config.roots, config.state)
         self.recurrent = nn.GRU(config.state, config.state, batch_first=True)
         self.shown = nn.Linear(config.state, config.shown_state)
-        self.own = nn.Linear(config.state, config.roots * len(TARGETS))
+        self.own = nn.Linear(config.state, config.roots * config.outputs)
         self.root = nn.Parameter(0.3 * torch.randn(config.roots, ROOT_WIDTH))
         inputs = config.columns + config.shown_state + ROOT_WIDTH
         self.hidden = EnsembleLinear(inputs, config.width, config.members)
-        self.out = nn.Parameter(torch.zeros(config.members, config.width, len(TARGETS)))
-        self.level = nn.Parameter(torch.zeros(config.roots, len(TARGETS)))
+        self.out = nn.Parameter(torch.zeros(config.members, config.width, config.outputs))
+        self.level = nn.Parameter(torch.zeros(config.roots, config.outputs))
         nn.init.zeros_(self.own.weight)
         nn.init.zeros_(self.own.bias)
 
     def forward(self, columns: Tensor, surprises: Tensor) -> Tensor:
-        """[member, B, root, target], from columns [B, root, column] and surprises
+        """[member, B, root, output], from columns [B, root, column] and surprises
         [B, day, 2 roots]."""
         config, (batch, roots) = self.config, columns.shape[:2]
         news = F.dropout(surprises, config.state_dropout, self.training)

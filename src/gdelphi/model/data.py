@@ -10,7 +10,7 @@ from gdelphi.common.errors import TrainingError
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
-from gdelphi.common.types import IntArray, VectorArray
+from gdelphi.common.types import TARGETS, IntArray, VectorArray
 from gdelphi.gdelt.cameo import root_codes
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import finest_codes
@@ -144,9 +144,10 @@ def _direct(
     counts = CountForecasters(fitted, pack.count_panel)
     cells = cell_network_of(counts, stack.folder, chosen, device=device, on_step=on_step)
     days, streams = pack.shape
-    logits = np.full((streams, days, *cells.logits.shape[::3]), np.nan, np.float32)
+    tomorrow = cells.logits[: len(TARGETS)]
+    logits = np.full((streams, days, *tomorrow.shape[::3]), np.nan, np.float32)
     origins = cells.days - 1 - pack.first_day.toordinal()
-    logits[:, origins] = cells.logits.transpose(2, 1, 0, 3)
+    logits[:, origins] = tomorrow.transpose(2, 1, 0, 3)
     return logits
 
 

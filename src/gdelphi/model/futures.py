@@ -136,14 +136,12 @@ def training_random_numbers(
 
 
 def random_numbers_for(
-    keys: Sequence[tuple[str, date]], number: int, seed: int, device: torch.device, step: int = 1
+    keys: Sequence[tuple[str, date]], number: int, seed: int, device: torch.device
 ) -> RandomNumbers:
-    """For use: a function of stream, origin, seed and step of a roll-out alone."""
+    """For use: a function of stream, origin and seed alone."""
     days, clocks = [], []
     for stream, day in keys:
-        further = (step,) if step > 1 else ()
-        key = [seed, zlib.crc32(stream.encode()), day.toordinal(), *further]
-        random = np.random.default_rng(key)
+        random = np.random.default_rng([seed, zlib.crc32(stream.encode()), day.toordinal()])
         days.append(random.random(number))
         clocks.append(random.exponential(size=(number, RECENT * MOST_ATOMS)).astype(np.float32))
     uniform = torch.from_numpy(np.array(days)).view(-1, number)

@@ -32,17 +32,14 @@ from gdelphi.model.futures import (
     Origins,
     origins_of,
     probabilities_at,
-    random_numbers_for,
     sample_futures,
 )
 from gdelphi.model.network import ModelOutput
-from gdelphi.model.rollout import Rollout
 from gdelphi.model.transport import Futures
 
 POINTS: Final = 1024  # of a cloud, at most: the heaviest
 STREAMS_AT_ONCE: Final = 16
 DAYS_KEPT: Final = 512  # encoded clouds of so many days: small
-FURTHEST: Final = 7  # days after the origin
 KEPT: Final = 4  # origins whose answers are kept: members of a combination ask one after another
 
 
@@ -90,20 +87,17 @@ class Sampler:
         *,
         number: int = 100,
         seed: int = 0,
-        furthest: int = 1,
-        kept: int = KEPT,
         direct: Callable[[date], FloatArray] | None = None,
     ) -> None:
-        """A roll-out goes to the horizon asked for, or to `furthest` if that is more: whoever asks
-        for several horizons has them at once. `direct` gives the logits of stack and cell
-        network at an origin, [target, stream, code]: they are the direct reading then."""
+        """`direct` gives the logits of stack and cell network at an origin, [target, stream, code]:
+        they are the direct reading then."""
         if arrays.pack.facts.space != trained.space.fingerprint:
             raise ForecastError(
                 f"the model speaks of the space {trained.space.fingerprint}, the days lie in "
                 f"{arrays.pack.facts.space}: take the model of these measures, or train one"
             )
         self.model, self.arrays = trained.model, arrays
-        self.number, self.seed, self.furthest, self.direct = number, seed, furthest, direct
+        self.number, self.seed, self.direct = number, seed, direct
         device = self.model.device
         self._maker = BatchMaker(
             arrays, trained.space, self.model.config, points=POINTS, device=device
@@ -111,10 +105,10 @@ class Sampler:
         self._table = AtomTable(arrays.pack, device)
         spare_atoms = trained.training["origin"]["futures"]["spare_atoms"]
         self._drawing = Drawing(number, self.model.config.slots, spare_atoms)
-        self._tomorrow = lru_cache(kept)(self._first)
-        self._further = lru_cache(kept)(self._steps)
+        self.at = lru_cache(KEPT)(self._at)
+        """Readings and futures of the day after an origin; the last few answers are kept."""
         self._encoded = lru_cache(DAYS_KEPT)(self._encode)
-        self._kernels: dict[tuple[date, int], FloatArray] = {}
+        self._kernels: dict[date, FloatArray] = {}
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -135,58 +129,19 @@ class Sampler:
             )
         return number
 
-    def at(self, origin: date, horizon: int = 1) -> Sampled:
-        """Readings and futures at an origin of the day `horizon` days after it, beyond tomorrow
-        by roll-out; the last few answers are kept."""
-        if not 1 <= horizon <= FURTHEST:
-            raise ForecastError(f"horizon {horizon}: days from 1 to {FURTHEST} are forecast")
-        if horizon == 1:
-            return self._tomorrow(origin)
-        return self._further(origin, max(horizon, self.furthest))[horizon - 2]
-
-    def day_probabilities(self, origin: date, horizon: int = 1) -> FloatArray:
+    def day_probabilities(self, origin: date) -> FloatArray:
         """Those of `at`, [stream, memory]. They are small, and all that were asked for are kept:
         every level asks for them."""
-        if (origin, horizon) not in self._kernels:
-            self._kernels[origin, horizon] = self.at(origin, horizon).day_probabilities
-        return self._kernels[origin, horizon]
+        if origin not in self._kernels:
+            self._kernels[origin] = self.at(origin).day_probabilities
+        return self._kernels[origin]
 
-    def _first(self, origin: date) -> Sampled:
+    def _at(self, origin: date) -> Sampled:
         end = self.position(origin)
         numbers = range(0, len(self.streams), STREAMS_AT_ONCE)
         return _joined(
             [self._some(slice(start, start + STREAMS_AT_ONCE), end) for start in numbers]
         )
-
-    def _steps(self, origin: date, last: int) -> list[Sampled]:
-        """The days from the one after tomorrow to the last asked for."""
-        end = self.position(origin)
-        paths = [self._path(stream, end, last) for stream in range(len(self.streams))]
-        return [_joined(step) for step in zip(*paths, strict=True)]
-
-    @torch.no_grad()
-    def _path(self, stream: int, end: int, last: int) -> list[Sampled]:
-        """One stream on the days after tomorrow."""
-        origin = self.arrays.pack.first_day + timedelta(days=end)
-        batch = self._batch(np.array([stream]), end)
-        clouds = self._clouds(np.array([stream]), end)
-        rollout = Rollout(self.model, self.arrays, self._table, batch, self._drawing, clouds=clouds)
-        name = self.streams[stream]
-        days = []
-        for step in range(1, last + 1):
-            day = rollout.step(random_numbers_for([(name, origin)], self.number, self.seed,
-                                           self._table.device, step))  # fmt: skip
-            days.append(
-                Sampled(
-                    origin,
-                    (name,),
-                    _array(day.day_probabilities[None]),
-                    {key: _array(values[None]) for key, values in day.readings.items()},
-                    _array(day.expected_rows[None]),
-                    self._arrays(day.drawn, day.futures, 1),
-                )
-            )
-        return days[1:]
 
     @torch.no_grad()
     def _some(self, streams: slice, end: int) -> Sampled:

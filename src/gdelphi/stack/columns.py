@@ -18,7 +18,7 @@ days before, but there are thousands of them: only those that a fit has let in a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ LEAST_WORLD: Final = 0.05  # of the mean rows of a day all over the world: a day
 CONSTANT: Final = "constant"
 QUAD_NAMES: Final = ("verbal cooperation", "material cooperation", "verbal conflict", "material conflict")  # fmt: skip  # noqa: E501
 
+Series = TypeVar("Series", VectorArray, FloatArray)
 CodeLag = tuple[str, int]
 """a fine code, and how many days before the target day it was there"""
 
@@ -98,6 +99,16 @@ class ColumnBlock:
     chosen: tuple[int, ...] | None = None
     """which series the columns are; None for all"""
 
+    @property
+    def kind(self) -> str:
+        """The first word of its names: own, level, partners, ..."""
+        return self.names[0].partition(" ")[0]
+
+    @property
+    def half_life(self) -> float:
+        """Of a block of exponential means, in days."""
+        return float(self.names[0].rpartition("half-life ")[2])
+
     def select(self, wanted: frozenset[str]) -> "ColumnBlock":
         """Those of its columns whose name is wanted."""
         chosen = self.chosen or range(len(self.names))
@@ -108,8 +119,11 @@ class ColumnBlock:
 
     def at(self, days: IntArray) -> VectorArray:
         """Values for target days, [day, stream, column]."""
-        values = back(self.values, self.lag, days)
-        return values if self.chosen is None else values[:, :, list(self.chosen)]
+        return self.chosen_of(back(self.values, self.lag, days))
+
+    def chosen_of(self, series: Series) -> Series:
+        """The columns among all series of the block, [..., series]."""
+        return series if self.chosen is None else series[..., list(self.chosen)]
 
 
 @dataclass(frozen=True, eq=False)

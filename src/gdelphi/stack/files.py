@@ -5,6 +5,7 @@
     tables.safetensors          lines of the roots, weights of rows
     trees-TARGET-N.txt          boosted trees, in LightGBM's own format
     out_of_fold.safetensors     answers on the days of fitting
+    week.json                   regressions of the week ahead, and in week.safetensors its answers
 
 A fit depends on the days of a pack and on the split alone, so trainings of several networks on the
 same days share one. stack.json is written last: without it a folder is not a stack.
@@ -37,8 +38,10 @@ from gdelphi.stack.linear import SIMPLE, default_stack
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
+from gdelphi.stack.week_lines import WeekFit, WeekLines
 
-FORMAT: Final = 2
+FORMAT: Final = 2  # of what is read
+FITTED: Final = 3  # of what is fitted: an older fit is made anew for a new model
 FOLDER: Final = "stack"  # in that of a model
 KEPT: Final = 2  # fits of earlier packs that stay beside a new one
 
@@ -59,6 +62,8 @@ def save_stack(fit: StackFit, folder: Path) -> None:
     }  # fmt: skip
     answers |= logits
     save_file(answers, folder / "out_of_fold.safetensors")
+    if fit.week is not None:
+        _save_week(fit.week, folder)
     content = {
         "format": FORMAT,
         "intensity": fit.intensity.summary,
@@ -96,6 +101,7 @@ def load_stack(folder: Path) -> StackFit:
             out_of_fold=OutOfFold(
                 answers.pop("days"), answers.pop("folds"), answers.pop("expected rows"), answers
             ),
+            week=_load_week(folder),
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -103,6 +109,37 @@ def load_stack(folder: Path) -> StackFit:
             f"{folder} holds no stack that can be read ({reason}): train the model again with "
             "`gdelphi train --fresh`"
         ) from None
+
+
+def _save_week(week: WeekFit, folder: Path) -> None:
+    save_file(
+        {"days": week.days.astype(np.int64), "logits": week.logits}, folder / "week.safetensors"
+    )
+    content = {
+        name: {
+            "days": {target: [_plain(line) for line in of] for target, of in lines.days.items()},
+            "within": {target: _plain(line) for target, line in lines.within.items()},
+            "escalation": _plain(lines.escalation),
+        }
+        for name, lines in (("stack", week.lines), ("simple", week.simple))
+    }
+    (folder / "week.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _load_week(folder: Path) -> WeekFit | None:
+    if not (folder / "week.json").exists():
+        return None
+    content = json.loads((folder / "week.json").read_text(encoding="utf-8"))
+    stack, simple = (
+        WeekLines(
+            {target: [_line(one) for one in lines["days"][target]] for target in TARGETS},
+            {target: _line(lines["within"][target]) for target in TARGETS},
+            _line(lines["escalation"]),
+        )
+        for lines in (content["stack"], content["simple"])
+    )
+    arrays = load_file(folder / "week.safetensors")
+    return WeekFit(stack, simple, arrays["days"], arrays["logits"])
 
 
 def _plain(line: LinearModel) -> dict[str, Any]:
@@ -149,7 +186,7 @@ def stack_of_pack(settings: Settings, sequences: Sequences, on_step: OnStep = si
     number = sum(map(len, parts.values()))
     if number < FEWEST_DAYS or not all(days):
         return PackStack(None, f"{number} days to learn from are fewer than {FEWEST_DAYS}")
-    origin = repr((FORMAT, asdict(sequences.pack.facts), days))
+    origin = repr((FITTED, asdict(sequences.pack.facts), days))
     root = measures_folder(settings) / "stacks"
     folder = root / text_digest(origin)
     if not (folder / "stack.json").exists() or damaged_files(folder):

@@ -36,6 +36,7 @@ from gdelphi.stack.fitted import (
     SEED,
     STACK,
     TREES,
+    CountForecasters,
     OutOfFold,
     StackFit,
     StartLogits,
@@ -60,8 +61,10 @@ from gdelphi.stack.linear import (
 from gdelphi.stack.logistic import LinearModel, minimise_log_loss, regress_around
 from gdelphi.stack.root_lines import fit_root_lines
 from gdelphi.stack.trees import MORE_ROUNDS, TreeGrower
+from gdelphi.stack.week_fit import FoldIntensity, fit_week
 
-MOST_DAYS: Final = 1500  # that are learned from, the last ones
+MOST_DAYS: Final = 3000  # that are learned from, the last ones,
+INTENSITY_DAYS: Final = 1500  # and from so many of them expected rows, which take longest to fit
 FEWEST_DAYS: Final = 120
 SIMPLE_DAYS: Final = 365  # that the simple stack learns from, before validation B
 SEASON_DAYS: Final = 1200  # from so many on seasons are shown
@@ -86,10 +89,13 @@ def fit_stack(panel: CountPanel, days: FitDays, on_step: OnStep = silent) -> Sta
     """Fit everything that forecasts without a network, and answer for the days of fitting."""
     data = _data_of(panel, days, on_step)
     on_step("fitting expected rows")
-    folds = [fit_intensity(panel, data.positions[rest]) for rest in data.rests]
-    whole = fit_intensity(panel, data.positions)
+    folds = [fit_intensity(panel, data.positions[rest][-INTENSITY_DAYS:]) for rest in data.rests]
+    whole = fit_intensity(panel, data.positions[-INTENSITY_DAYS:])
     on_step("fitting trees and regressions")
-    return _fit_tables(data, folds, whole, on_step)
+    fit = _fit_tables(data, folds, whole, on_step)
+    on_step("fitting the week")
+    of_folds = [FoldIntensity(*each) for each in zip(folds, data.folds, strict=True)]
+    return replace(fit, week=fit_week(CountForecasters(fit, panel), of_folds, data.members))
 
 
 # --- days and folds -------------------------------------------------------------------------------

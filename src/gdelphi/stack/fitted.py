@@ -39,7 +39,8 @@ from gdelphi.stack.linear import INTERCEPT, SIMPLE, Answers, Stack, ask, expit, 
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
-from gdelphi.stack.usual import usual_of
+from gdelphi.stack.usual import place_of, usual_of
+from gdelphi.stack.week_lines import WeekFit
 
 INTENSITY: Final = "intensity"
 TREES: Final = "trees"
@@ -86,13 +87,6 @@ class OutOfFold(NamedTuple):
         return None if place is None else self.logits[name][:, place].astype(np.float64)
 
 
-def place_of(day: date, ordinals: IntArray) -> int | None:
-    """Of a day among increasing ordinals; None if it is none of them."""
-    place = int(np.searchsorted(ordinals, day.toordinal()))
-    known = place < len(ordinals) and ordinals[place] == day.toordinal()
-    return place if known else None
-
-
 class StackAnswers(NamedTuple):
     """Logits for a day of the stack and of what it rests on, each [target, stream, root]."""
 
@@ -126,6 +120,8 @@ class StackFit:
     seasons: bool
     """whether the table of cells has seasons"""
     out_of_fold: OutOfFold
+    week: WeekFit | None = None
+    """of the days after tomorrow; None: of a fit that knows nothing of them"""
 
 
 class StartLogits(NamedTuple):
@@ -197,12 +193,21 @@ class CountForecasters:
     panel: CountPanel
     latest: dict[date, StackAnswers] = field(default_factory=dict)
     """for the target days that were asked about last"""
+    baselines: dict[date, FloatArray] = field(default_factory=dict)
+    """logits of the simple stack's members for the same, [target, stream, root, member]"""
 
-    def keep(self, day: date, answers: StackAnswers) -> None:
+    def keep(self, day: date, answers: StackAnswers, baselines: FloatArray) -> None:
         """Remember an answer, and forget the oldest."""
-        self.latest[day] = answers
+        self.latest[day], self.baselines[day] = answers, baselines
         while len(self.latest) > KEPT:
-            self.latest.pop(next(iter(self.latest)))
+            oldest = next(iter(self.latest))
+            del self.latest[oldest], self.baselines[oldest]
+
+    def baseline_logits(self, answers: Answers) -> FloatArray:
+        """Of the simple stack's members, [target, stream, root, member]."""
+        return np.stack(
+            [answered(answers, member.name) for member in self.fit.simple.members], axis=-1
+        )
 
     @cached_property
     def _blocks(self) -> Callable[[int], _Block]:
@@ -337,9 +342,9 @@ class TableForecaster(_CountForecaster):
 
     def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
         fit, names = self.counts.fit, [member.name for member in self.counts.fit.simple.members]
+        members = self.counts.baseline_logits(answers)
         simple, intensity = answered(answers, SIMPLE), answered(answers, INTENSITY)
         base = all_base_logits(fit, simple, intensity)
-        members = np.stack([answered(answers, name) for name in names], axis=-1)
         start = StartLogits(members[:, None], simple[:, None], intensity[:, None], base[:, None])
         table = whole_table(self.counts.table(origin + timedelta(days=1)), start, names)
         return np.stack(
@@ -364,7 +369,8 @@ class PooledStack(_CountForecaster):
         simple, intensity = given[..., 0], given[..., 1]
         base = all_base_logits(self.counts.fit, simple, intensity)
         kept = StackAnswers(simple, intensity, base, logits)
-        self.counts.keep(origin + timedelta(days=1), kept)
+        members = self.counts.baseline_logits(answers)
+        self.counts.keep(origin + timedelta(days=1), kept, members)
         return logits
 
     def answers(self, history: History, origin: date) -> StackAnswers:

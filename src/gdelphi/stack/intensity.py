@@ -130,13 +130,12 @@ class Intensity:
         [day, stream, root]. The position after the last day is one too, the first is not: before
         it there is nothing."""
         self._check(panel, days)
-        past = _past_of(panel, self.norms)
-        levels = _levels_of(past, self.first, self.first_shapes, self.calm)
-        columns = Columns((*past.columns.blocks, *levels)).select(self.final.names)
+        past = past_columns(self, panel)
         expected = np.empty((len(days), *self.shapes.shape))
-        for part, portion in _portions(days):
-            multiples = _matrix(columns, panel, self.final.codes, portion) @ self.final.stacked
-            expected[part] = past.usual_rows(portion) * np.maximum(multiples, LEAST_MULTIPLE)
+        for part, portion in portions(days):
+            matrix = _matrix(past.columns, panel, self.final.codes, portion)
+            multiples = np.maximum(matrix @ self.final.stacked, LEAST_MULTIPLE)
+            expected[part] = past.usual_rows(portion) * multiples
         return expected
 
     @cached_property
@@ -259,8 +258,8 @@ def _loaded_coefficients(name: str, facts: dict[str, Any], tensors: dict[str, An
 
 
 @dataclass(frozen=True, eq=False)
-class _Past:
-    """A panel, and what was made of it once."""
+class PastColumns:
+    """A panel, and what was made of it once: what is usual, and columns."""
 
     panel: CountPanel
     norms: Norms
@@ -273,12 +272,20 @@ class _Past:
         return self.usual.expected(self.norms.weekdays, self.weekday, days)
 
 
-def _past_of(panel: CountPanel, norms: Norms) -> _Past:
+def past_columns(intensity: Intensity, panel: CountPanel) -> PastColumns:
+    """Of a panel with the columns that a fitted intensity uses, standing levels among them."""
+    past = _past_of(panel, intensity.norms)
+    levels = _levels_of(past, intensity.first, intensity.first_shapes, intensity.calm)
+    columns = Columns((*past.columns.blocks, *levels)).select(intensity.final.names)
+    return replace(past, columns=columns)
+
+
+def _past_of(panel: CountPanel, norms: Norms) -> PastColumns:
     usual = usual_of(panel, norms.weekdays)
-    return _Past(panel, norms, usual, columns_of(panel, usual, norms), weekdays(panel))
+    return PastColumns(panel, norms, usual, columns_of(panel, usual, norms), weekdays(panel))
 
 
-def _portions(days: IntArray) -> Iterator[tuple[slice, IntArray]]:
+def portions(days: IntArray) -> Iterator[tuple[slice, IntArray]]:
     """Days in portions whose columns fit into memory, each with its place among them."""
     for begin in range(0, len(days), DAYS_AT_ONCE):
         part = slice(begin, begin + DAYS_AT_ONCE)
@@ -296,7 +303,7 @@ def _matrix(
     return np.concatenate([columns.at(days), code_presence(panel, codes, days)], axis=2)
 
 
-def _multiples_of(past: _Past, fitted: Coefficients) -> tuple[VectorArray, VectorArray]:
+def _multiples_of(past: PastColumns, fitted: Coefficients) -> tuple[VectorArray, VectorArray]:
     """Multiples of the usual that the state and that everything brings on each day of the panel,
     both [day, stream, root]."""
     base = np.array([is_base(name) for name in fitted.names])
@@ -307,14 +314,14 @@ def _multiples_of(past: _Past, fitted: Coefficients) -> tuple[VectorArray, Vecto
     columns = past.columns.select(fitted.names)
     days = np.arange(len(past.panel.roots.days))
     found = np.empty((len(days), len(past.panel.roots.streams), both.shape[1]), np.float32)
-    for part, portion in _portions(days):
+    for part, portion in portions(days):
         found[part] = _matrix(columns, past.panel, fitted.codes, portion) @ both
     size = fitted.theta.shape[1]
     return found[..., :size], found[..., size:]
 
 
 def _levels_of(
-    past: _Past, fitted: Coefficients, shapes: FloatArray, calm: FloatArray
+    past: PastColumns, fitted: Coefficients, shapes: FloatArray, calm: FloatArray
 ) -> tuple[ColumnBlock, ...]:
     """Standing levels, from what the first coefficients say that the news excite."""
     roots = past.panel.roots
@@ -431,7 +438,7 @@ class _Stand:
         )
 
 
-def _beginning(past: _Past, days: IntArray) -> _Stand:
+def _beginning(past: PastColumns, days: IntArray) -> _Stand:
     """Before the first fit: dense columns alone, those that are not the same in all cells."""
     roots = past.panel.roots
     dense = _flat(past.columns.at(days))
@@ -539,7 +546,7 @@ def _standard_errors(stand: _Stand, panel: CountPanel, days: IntArray) -> FloatA
     for lag in range(1, LAGS + 1):
         number = np.zeros(len(frequent))
         falls, known = np.zeros((2, len(frequent), len(total)))
-        for part, portion in _portions(days):
+        for part, portion in portions(days):
             cells = slice(part.start * stand.streams, part.stop * stand.streams)
             there = _lagged_presence(panel, frequent, lag, portion)
             number += there.sum(axis=0)

@@ -261,7 +261,7 @@ class Stack:
     def _matrices(self, history: History, answers: Answers) -> dict[str, FloatArray]:
         """The regression's rows for each target, [stream * code, feature]."""
         first = answers[self.members[0].name][0]
-        volume = np.repeat(_volume_features(history, first.origin), len(history.codes), axis=0)
+        volume = np.repeat(volume_features(history, first.origin), len(history.codes), axis=0)
         weekday = np.zeros((len(volume), len(WEEKDAYS)))
         weekday[:, first.target_day.weekday()] = 1.0
         matrices = {}
@@ -313,7 +313,7 @@ def expit(logits: FloatArray) -> FloatArray:
     return 0.5 * (1 + np.tanh(0.5 * logits))
 
 
-def _volume_features(history: History, origin: date) -> FloatArray:
+def volume_features(history: History, origin: date) -> FloatArray:
     """The last present day's volume over the usual one, and the usual one, both as ln; [stream, 2].
 
     Usual is the mean of the last 30 present days. One row is added to each volume, for empty days.

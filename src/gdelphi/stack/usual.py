@@ -49,6 +49,13 @@ def weekdays(panel: CountPanel) -> IntArray:
     return np.array([(first + timedelta(days=number)).weekday() for number in range(size)])
 
 
+def place_of(day: date, ordinals: IntArray) -> int | None:
+    """Of a day among increasing ordinals; None if it is none of them."""
+    place = int(np.searchsorted(ordinals, day.toordinal()))
+    known = place < len(ordinals) and ordinals[place] == day.toordinal()
+    return place if known else None
+
+
 def back(values: VectorArray, lag: int, days: IntArray) -> VectorArray:
     """For each of the target days the value `lag` days before it, 0 before the first day; values
     [day, ...], result [target day, ...]."""

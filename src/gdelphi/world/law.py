@@ -3,6 +3,9 @@
 One `Law` serves the simulation and the oracle, day by day and by the same two calls: `rates` before
 a day, `remember` after it. Symbols are those of `config.py`: S streams, R roots, K kinds of
 occasions, P pairs of rivals, Z regimes.
+
+Both calls take many pasts at once: where a shape begins with dots, any number of axes may stand,
+one for paths that were simulated from the same day, say.
 """
 
 from collections.abc import Mapping
@@ -42,18 +45,18 @@ MOST_GROWTH = 0.95  # see `Law.growth`
 class Published:
     """What a day's news showed: all that the law remembers of it."""
 
-    counts: Floats  # [S, R] rows per stream and root, announcements included
-    pair_conflicts: Floats  # [P] conflict rows whose two actors are from the two rivals
-    announced: NDArray[np.bool_]  # [S, K]
+    counts: Floats  # [..., S, R] rows per stream and root, announcements included
+    pair_conflicts: Floats  # [..., P] conflict rows whose two actors are from the two rivals
+    announced: NDArray[np.bool_]  # [..., S, K]
 
 
 @dataclass(frozen=True)
 class WorldState:
     """The past as far as it matters; index 0 is yesterday."""
 
-    recent: Floats  # [MEMORY_DAYS, S, R] rows over activity and the usual number
-    announced: NDArray[np.bool_]  # [MEMORY_DAYS, S, K]
-    tension: Floats  # [P]
+    recent: Floats  # [MEMORY_DAYS, ..., S, R] rows over activity and the usual number
+    announced: NDArray[np.bool_]  # [MEMORY_DAYS, ..., S, K]
+    tension: Floats  # [..., P]
 
 
 class Law:
@@ -108,6 +111,14 @@ class Law:
         return rows
 
     @cached_property
+    def unannounced(self) -> Floats:
+        """Probability that no announcement adds a row to a root on a day, [R]."""
+        odds = np.ones(len(ROOTS))
+        for occasion, chance in zip(self.config.occasions, self.announcing_now, strict=True):
+            odds[INDEX[occasion.code[:2]]] *= 1 - chance
+        return odds
+
+    @cached_property
     def expected(self) -> Floats:
         """Mean rows a day on a day of activity 1, announcements included, [S, R]."""
         return self.usual + self.announcements
@@ -143,6 +154,12 @@ class Law:
     def announcing(self) -> Floats:
         """Daily probability of each kind of announcement, [K]."""
         return np.array([occasion.daily_probability for occasion in self.config.occasions])
+
+    @cached_property
+    def announcing_now(self) -> Floats:
+        """The same as far as announcements happen: 0 if occasions are off, [K]."""
+        on = self.config.switches.occasions
+        return self.announcing if on else np.zeros_like(self.announcing)
 
     @cached_property
     def base(self) -> Floats:
@@ -241,16 +258,16 @@ class Law:
         )
 
     def excitation(self, memory: WorldState, blind_to: Ingredient | None = None) -> Floats:
-        """The part of `relative` that news has made, [S, R].
+        """The part of `relative` that news has made, [..., S, R].
 
         An ingredient that is off, or that a blind oracle does not see, has its average effect.
         """
         on = self.config.switches.model_dump()
         if blind_to is not None:
             on[blind_to] = False
-        total = np.zeros_like(self.usual)
+        total = np.zeros(memory.recent.shape[1:])
         if on["ladder"]:
-            total += np.einsum("lsq,lqr->sr", memory.recent[:LADDER_DAYS], self.ladder)
+            total += np.einsum("l...sq,lqr->...sr", memory.recent[:LADDER_DAYS], self.ladder)
         else:
             total += self.ladder.sum(axis=(0, 1))
         if on["contagion"]:
@@ -259,25 +276,26 @@ class Law:
         else:
             total += self.contagion
         if on["tension"]:
-            total += np.outer(self.rivalry @ memory.tension, self.tension)
+            total += (memory.tension @ self.rivalry.T)[..., None] * self.tension
         else:
             total += self.tension
         if on["occasions"]:
             for kind, occasion in enumerate(self.config.occasions):
-                due = memory.announced[occasion.lead_days - 1, :, kind]
-                total += np.outer(due, self.echoes[kind])
+                due = memory.announced[occasion.lead_days - 1, ..., kind]
+                total += due[..., None] * self.echoes[kind]
         else:
             total += self.announcing @ self.echoes
         return total
 
     def rates(self, index: int, memory: WorldState, blind_to: Ingredient | None = None) -> Floats:
-        """Mean number of rows but for announcements, given each regime, [Z, S, R]."""
+        """Mean number of rows but for announcements, given each regime, [..., Z, S, R]."""
         regime = self.regime
         if blind_to == "regime" or not self.config.switches.regime:
             regime = np.ones_like(regime)
         # rate = activity * weekday * usual * (base * regime + excitation); each factor, and the sum
         # in brackets, is 1 on average, so `usual` is the mean number of rows.
-        relative = self.base * regime[:, None, :] + self.excitation(memory, blind_to)
+        excitation = self.excitation(memory, blind_to)[..., None, :, :]
+        relative = self.base * regime[:, None, :] + excitation
         weekly = blind_to != "weekly"
         weekday = self.weekday(index) if weekly else np.ones(len(ROOTS))
         return np.asarray(self.activity(index, weekly=weekly) * weekday * self.usual * relative)
@@ -285,9 +303,11 @@ class Law:
     def remember(self, index: int, memory: WorldState, news: Published | None) -> WorldState:
         """The memory after a day; a day that was not published is remembered as empty."""
         if news is None:
-            shape = (self.config.streams, len(self.config.occasions))
-            nothing = np.zeros_like(self.usual)
-            news = Published(nothing, np.zeros_like(memory.tension), np.zeros(shape, bool))
+            news = Published(
+                np.zeros_like(memory.recent[0]),
+                np.zeros_like(memory.tension),
+                np.zeros_like(memory.announced[0]),
+            )
         relative = news.counts / (self.activity(index) * self.expected)
         strain = news.pair_conflicts / (self.activity(index) * self.usual_conflicts)
         keep = self.config.tension_memory
@@ -296,6 +316,14 @@ class Law:
             np.concatenate([news.announced[None], memory.announced[:-1]]),
             keep * memory.tension + (1 - keep) * strain,
         )
+
+    def no_rows(self, rates: Floats) -> Floats:
+        """Probability of no row but for announcements where so many are expected.
+
+        Negative binomial: (k / (k + m))^k.
+        """
+        k = self.dispersion
+        return np.asarray((k / (k + rates)) ** k)
 
     # The hidden regime.
 

@@ -11,9 +11,10 @@ probability p has a standard error of sqrt(p (1 - p) / M), at most 0.022 for the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from gdelphi.store.connection import Store
 from gdelphi.world.config import (
     CONFLICT_ROOTS,
     LEAD_SHARE,
+    MEMORY_DAYS,
     MENTIONS,
     Ingredient,
 )
@@ -45,6 +47,7 @@ from gdelphi.world.law import (
     Ints,
     Law,
     Published,
+    WorldState,
 )
 
 SAMPLES = 500
@@ -107,6 +110,14 @@ def _rival_rows(law: Law, within: str) -> str:
     """
 
 
+class _Prospects(NamedTuple):
+    """For each day and the one after the last, from the days before it alone."""
+
+    odds: Floats  # [D + 1, S, Z] probabilities of the regimes
+    rates: Floats  # [D + 1, Z, S, R] given them
+    tension: Floats  # [D + 1, P]
+
+
 class Oracle:
     """Knows the law. With `regimes`, [S, D], it also knows what is hidden."""
 
@@ -134,15 +145,14 @@ class Oracle:
         return "fair oracle" if self.regimes is None else "oracle that knows the regimes"
 
     @cached_property
-    def _prospects(self) -> tuple[Floats, Floats]:
-        """For each day and the one after the last, from the days before it alone:
-        probabilities of the regimes, [D + 1, S, Z], and rates given them, [D + 1, Z, S, R]."""
-        law, seen = self.law, self.evidence
+    def _prospects(self) -> _Prospects:
+        law = self.law
         memory = law.beginning()
         odds = np.tile(law.stationary, (law.config.streams, 1))
         all_odds, all_rates = [odds], [law.rates(0, memory, self.blind_to)]
+        tension = [memory.tension]
         for index in range(law.config.days):
-            news = self._news(index) if seen.present[index] else None
+            news = self._news(index)
             if news is not None:
                 usual = news.counts - self._announced_rows(index)
                 odds = law.filtered(odds, usual, all_rates[-1])
@@ -150,10 +160,14 @@ class Oracle:
             memory = law.remember(index, memory, news)
             all_odds.append(odds)
             all_rates.append(law.rates(index + 1, memory, self.blind_to))
-        return np.stack(all_odds), np.stack(all_rates)
+            tension.append(memory.tension)
+        return _Prospects(np.stack(all_odds), np.stack(all_rates), np.stack(tension))
 
-    def _news(self, index: int) -> Published:
+    def _news(self, index: int) -> Published | None:
+        """Of a day; none if it is missing."""
         seen = self.evidence
+        if not seen.present[index]:
+            return None
         return Published(
             seen.counts[index], seen.pair_conflicts[index], seen.announcements[index] > 0
         )
@@ -166,30 +180,56 @@ class Oracle:
 
     def prospect(self, day: date) -> tuple[Floats, Floats]:
         """Probabilities of the regimes, [S, Z], and rates, [Z, S, R], as known the day before."""
-        index = (day - self.law.config.start).days
-        if not 0 <= index <= self.law.config.days:
-            raise ForecastError(f"{day} is no day of this world")
-        odds, rates = (array[index] for array in self._prospects)
+        index = self._index(day)
+        odds, rates = self._prospects.odds[index], self._prospects.rates[index]
         if self.regimes is not None:
             if index == self.law.config.days:
                 raise ForecastError(f"the regimes of {day} are not known: the world has ended")
             odds = np.eye(odds.shape[1])[self.regimes[:, index]]
         return odds, rates
 
+    def memory(self, day: date) -> WorldState:
+        """What the law remembers of the days before a day.
+
+        But for the tension the law looks back MEMORY_DAYS, so these are remembered anew and the
+        memories of all days need not be kept.
+        """
+        index = self._index(day)
+        first = max(index - MEMORY_DAYS, 0)
+        memory = replace(self.law.beginning(), tension=self._prospects.tension[first])
+        for past in range(first, index):
+            memory = self.law.remember(past, memory, self._news(past))
+        return memory
+
+    def places(self, streams: tuple[str, ...]) -> list[int]:
+        """Where streams stand among those of the world."""
+        place = {fips: index for index, fips in enumerate(self.law.map.streams)}
+        for stream in streams:
+            if stream not in place:
+                raise ForecastError(f"{stream} is no stream of this world")
+        return [place[stream] for stream in streams]
+
+    def _index(self, day: date) -> int:
+        index = (day - self.law.config.start).days
+        if not 0 <= index <= self.law.config.days:
+            raise ForecastError(f"{day} is no day of this world")
+        return index
+
     def forecast(self, history: History, origin: date, horizon: int = 1) -> list[Forecast]:
         """The truth about the day after the origin, for each stream of the history."""
         if horizon != 1:
-            raise ForecastError("the oracle speaks about the next day only (horizon 1)")
+            raise ForecastError(
+                "the oracle speaks about the next day only (horizon 1); "
+                "`WeekOracle` speaks about the week"
+            )
         level = OracleLevel(self.law, history.codes, self._code_shares)
         odds, rates = self.prospect(origin + timedelta(days=1))
         thresholds = surge_threshold(history, origin)
         occurs = level.occurs(odds, rates)
-        places = {fips: index for index, fips in enumerate(self.law.map.streams)}
         forecasts = []
-        for number, stream in enumerate(history.streams):
-            if stream not in places:
-                raise ForecastError(f"{stream} is no stream of this world")
-            place = places[stream]
+        for number, (stream, place) in enumerate(
+            zip(history.streams, self.places(history.streams), strict=True)
+        ):
             seed = [self.law.config.seed, 5, origin.toordinal(), place]
             weights = level.sample(
                 np.random.default_rng(seed), odds[place], rates[:, place], self.samples
@@ -251,8 +291,6 @@ class OracleLevel:
             for code, share in shares.items():
                 self.shares[INDEX[root], place.get(code[:cut], len(codes))] += share
         self.kinds = [place.get(each.code[:cut], len(codes)) for each in law.config.occasions]
-        on = law.config.switches.occasions
-        self.announcing = law.announcing if on else np.zeros_like(law.announcing)
         self._row_weights = row_weights()
         self._exact = bool((self.shares.max(axis=1) == 1).all())  # a root's rows fall on one code
         # Codes of a root by one search: root number + cumulated share.
@@ -263,14 +301,13 @@ class OracleLevel:
 
     def occurs(self, odds: Floats, rates: Floats) -> Floats:
         """P(at least one row), [S, C], for regimes' odds [S, Z] and rates [Z, S, R]."""
-        k = self.law.dispersion
         never = np.ones((*rates.shape[:2], self.shares.shape[1]))
         for root in range(len(ROOTS)):
             codes = self.shares[root] > 0
             means = rates[:, :, root, None] * self.shares[root, codes]
-            never[:, :, codes] *= (k / (k + means)) ** k
+            never[:, :, codes] *= self.law.no_rows(means)
         for kind, place in enumerate(self.kinds):
-            never[:, :, place] *= 1 - self.announcing[kind]
+            never[:, :, place] *= 1 - self.law.announcing_now[kind]
         occurs = 1 - np.einsum("sz,zsc->sc", odds, never)[:, :-1]
         return np.asarray(np.clip(occurs, 0, 1))  # a code that cannot occur may miss 0 by rounding
 
@@ -290,7 +327,7 @@ class OracleLevel:
             code = np.minimum(code - root * places, places - 1)
         where = [day * places + code]
         for kind, place in enumerate(self.kinds):
-            announced = rng.random(size) < self.announcing[kind]
+            announced = rng.random(size) < self.law.announcing_now[kind]
             rows = announced * (1 + rng.poisson(EXTRA_ROWS, size))
             where.append(np.repeat(np.arange(size), rows) * places + place)
         totals = self._summed_weights(rng, np.concatenate(where), size * places)

@@ -53,6 +53,9 @@ def command(
     level: Annotated[
         EventLevel, typer.Option(help="20 roots, 146 bases, or all codes.")
     ] = EventLevel.root,
+    horizon: Annotated[
+        int, typer.Option(min=1, max=7, help="Days ahead: more than 1 judges the whole week too.")
+    ] = 1,
     world: Annotated[
         Path | None,
         typer.Option(help="Archive of a simulated world: its oracles are asked too."),
@@ -105,7 +108,7 @@ def command(
         else:
             options = BacktestOptions(
                 level.value, parse_names(forecasters), world, futures, seed,
-                text_can_be_scored() if text is None else text, text_model,
+                text_can_be_scored() if text is None else text, text_model, horizon,
             )  # fmt: skip
             request = BacktestRequest(
                 model_folder(settings, model), out, since, until, every, options, allow_fitted,
@@ -179,6 +182,39 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
         out.print(_futures(summary["futures"]))
     if summary.get("expected"):
         out.print(_expected(summary["expected"]))
+    if summary.get("week"):
+        show_week(summary["week"])
+
+
+def show_week(week: Mapping[str, Any]) -> None:
+    """Print the tables of the week: by horizon, what the network adds, onsets and escalations."""
+    shown = table(
+        "target", "forecaster", *(f">day {day}" for day in range(1, 8)), ">within the week",
+        title="\nthe week, skill against the simple stack", no_wrap=True,
+    )  # fmt: skip
+    by_line: dict[tuple[str, str], list[str]] = {}
+    for line in week["scores"]:
+        if line["cells"] == "all" and line["target"] != "escalation":
+            cell = skill_cells(line["skill"])[0]
+            by_line.setdefault((line["target"], line["forecaster"]), []).append(cell)
+    for line in week["network"]:
+        cell = skill_cells(line["skill"])[0]
+        by_line.setdefault((line["target"], "what the network adds"), []).append(cell)
+    for (target, forecaster), cells in sorted(by_line.items(), key=lambda item: item[0][0]):
+        shown.add_row(target, forecaster, *cells)
+    out.print(shown)
+    rare = table(
+        "", "forecaster", ">cells", ">came true", ">Brier", ">skill", ">95%",
+        title="\nonset cells and escalations, within the week", no_wrap=True,
+    )  # fmt: skip
+    for line in week["scores"]:
+        if line["cells"] == "onset" or line["target"] == "escalation":
+            rare.add_row(
+                "onset" if line["cells"] == "onset" else "escalation", line["forecaster"],
+                f"{line['number']:,}", f"{line['rate']:.1%}", number(line["brier"]),
+                *skill_cells(line["skill"]),
+            )  # fmt: skip
+    out.print(rare)
 
 
 def _scores(summary: Mapping[str, Any], cells: str) -> Table:

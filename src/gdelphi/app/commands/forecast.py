@@ -42,7 +42,15 @@ def command(
     streams: Annotated[
         str, typer.Option(help="Codes as KE,UP; the largest, as top50; or all.")
     ] = "all",
-    horizon: Annotated[int, typer.Option(min=1, max=7, help="Days ahead.")] = 1,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=7,
+            show_default="7 if the model speaks of the week",
+            help="Days ahead: 1 is tomorrow alone, more is all seven days.",
+        ),
+    ] = None,
     futures: FuturesOption = 100,
     seed: FuturesSeedOption = 0,
     allow_partial: PartialOption = False,

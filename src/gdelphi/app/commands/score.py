@@ -20,6 +20,7 @@ from gdelphi.app.options import (
 
 if TYPE_CHECKING:
     from gdelphi.judge.score import ScoreResult
+    from gdelphi.judge.score_week import WeekScoreResult
 
 
 def command(
@@ -61,6 +62,12 @@ def show_scored(result: "ScoreResult", *, json: bool) -> None:
     about.add_row("scored now", f"{len(result.scored):,}")
     about.add_row("before", f"{result.known:,}")
     about.add_row("waiting", f"{result.waiting:,} for their day")
+    weeks = result.weeks
+    if weeks.scored or weeks.known or weeks.waiting:
+        about.add_row(
+            "weeks", f"{len(weeks.scored):,} scored now, {weeks.known:,} before, {weeks.waiting:,} "
+            "not over yet",
+        )  # fmt: skip
     if result.hindsight:
         about.add_row("in hindsight", f"{result.hindsight:,}, not in the table")
     for problem in result.damaged:
@@ -77,5 +84,24 @@ def show_scored(result: "ScoreResult", *, json: bool) -> None:
         shown.add_row(
             line.level, line.target, f"{line.days:,}", f"{line.cells:,}", number(line.published),
             number(line.stack), *skill_cells(skill),
+        )  # fmt: skip
+    out.print(shown)
+    _show_weeks(weeks)
+
+
+def _show_weeks(weeks: "WeekScoreResult") -> None:
+    """The published week at each horizon, against the simple stack."""
+    lines = [line for line in weeks.standings if line.forecaster == "published"]
+    if not lines:
+        return
+    shown = table(
+        "horizon", "target", "cells", ">days", ">came true", ">Brier", ">skill", ">95%",
+        title="\nthe published week against the simple stack", no_wrap=True,
+    )  # fmt: skip
+    for line in lines:
+        skill = {"value": line.skill.value, "low": line.skill.low, "high": line.skill.high}
+        shown.add_row(
+            f"day {line.horizon}" if line.horizon else "within the week", line.target, line.cells,
+            f"{line.days:,}", f"{line.rate:.1%}", number(line.brier), *skill_cells(skill),
         )  # fmt: skip
     out.print(shown)

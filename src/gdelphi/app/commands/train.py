@@ -137,10 +137,14 @@ def cells_line(folder: Path) -> str:
     if not (folder / FOLDER / CELL_FOLDER).exists():
         return "none: there is no stack of counts"
     fit = CellFit.load(folder / FOLDER / CELL_FOLDER)
-    return ", ".join(
+    tomorrow = ", ".join(
         f"{target} {weight:.0%}" + (f" (log loss {gain:.5f} lower)" if weight else "")
-        for target, weight, gain in zip(TARGETS, fit.weights, fit.gains, strict=True)
+        for target, weight, gain in zip(TARGETS, fit.weights, fit.gains, strict=False)
     )
+    if not fit.knows_week:
+        return tomorrow
+    further = fit.weights[len(TARGETS) :]
+    return f"{tomorrow}; of {len(further)} further targets of the week {sum(map(bool, further))}"
 
 
 def decoder_line(folder: Path) -> str:

@@ -1,0 +1,95 @@
+"""Fitting the week: regressions over answers out of fold, for each horizon and target.
+
+The stack's answers for the days of fitting come from fits that did not see them, and so do the
+expected rows, each week by the intensity of its fold. A regression has some twenty coefficients for
+tens of thousands of cells: it needs no folds of its own. No outcome after the last day of fitting
+is looked at.
+"""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.common.types import AHEAD, TARGETS, FloatArray, IntArray
+from gdelphi.measures.week_targets import WeekOutcomes, week_outcomes
+from gdelphi.stack.expected_week import expected_week
+from gdelphi.stack.fitted import STACK, CountForecasters, StackFit
+from gdelphi.stack.intensity import Intensity
+from gdelphi.stack.linear import SIMPLE
+from gdelphi.stack.logistic import LinearModel, regress_around
+from gdelphi.stack.week import origin_inputs
+from gdelphi.stack.week_lines import (
+    OriginInputs,
+    PastWeeks,
+    WeekFit,
+    WeekLines,
+    day_features,
+    escalation_features,
+    within_features,
+)
+
+RIDGE: Final = 1.0
+MOST_CELLS: Final = 300_000  # that a regression learns from
+SEED: Final = 0
+
+
+class FoldIntensity(NamedTuple):
+    """An intensity, and the places of the days of fitting that it answers for."""
+
+    intensity: Intensity
+    places: IntArray
+
+
+def fit_week(
+    counts: CountForecasters, folds: Sequence[FoldIntensity], members: FloatArray
+) -> WeekFit:
+    """From a fitted stack, the intensities of its folds, and the logits of the baselines for its
+    days of fitting, [target, day, stream, root, member]."""
+    fit: StackFit = counts.fit
+    known = fit.out_of_fold
+    origins = [date.fromordinal(int(day)) - timedelta(days=1) for day in known.days]
+    roots = counts.panel.roots
+    first = roots.days[0].toordinal()
+    expected = np.empty((len(origins), AHEAD, *known.expected.shape[1:]))
+    for intensity, places in folds:
+        expected[places] = expected_week(intensity, counts.panel, known.days[places] - 1 - first)
+    stack, simple = (known.logits[name].astype(np.float64) for name in (STACK, SIMPLE))
+    inputs = origin_inputs(counts, PastWeeks(roots), origins, stack, members, expected)
+    seen = roots.until(date.fromordinal(int(known.days[-1])))
+    came = [week_outcomes(seen, origin) for origin in origins]
+    lines = _fit_lines(inputs, came, stack, expects=True)
+    plain = _fit_lines(inputs, came, simple, expects=False)
+    logits = lines.logits(inputs, expects=True, tomorrow=stack)
+    return WeekFit(lines, plain, known.days, logits.astype(np.float16))
+
+
+def _fit_lines(
+    inputs: OriginInputs, came: Sequence[WeekOutcomes], tomorrow: FloatArray, *, expects: bool
+) -> WeekLines:
+    days: dict[str, list[LinearModel]] = {}
+    within: dict[str, LinearModel] = {}
+    for number, target in enumerate(TARGETS):
+        said = [tomorrow[number]]
+        days[target] = []
+        for day in range(1, AHEAD):
+            columns = day_features(inputs, number, day, expects=expects)
+            outcome = np.stack([each.daily[number, day] for each in came])
+            days[target].append(_regress(columns, outcome))
+            said.append(columns @ days[target][-1].values + days[target][-1].intercept)
+        columns = within_features(inputs, number, np.stack(said, axis=1))
+        within[target] = _regress(columns, np.stack([each.within[number] for each in came]))
+    escalated = np.stack([each.escalation for each in came])
+    escalation = _regress(escalation_features(inputs.conflict, expects=expects), escalated)
+    return WeekLines(days, within, escalation)
+
+
+def _regress(columns: FloatArray, outcome: FloatArray) -> LinearModel:
+    """On the cells that are known, or some of them drawn evenly."""
+    matrix, flat = columns.reshape(-1, columns.shape[-1]), outcome.ravel()
+    known = np.flatnonzero(~(np.isnan(flat) | np.isnan(matrix).any(axis=1)))
+    if len(known) > MOST_CELLS:
+        known = np.random.default_rng(SEED).permutation(known)[:MOST_CELLS]
+    start = LinearModel(np.zeros(matrix.shape[1]), 0.0)
+    return regress_around(matrix[known], flat[known], start, ridge=RIDGE)
