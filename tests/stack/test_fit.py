@@ -136,6 +136,19 @@ def test_answers_out_of_fold_are_worse_than_those_that_saw_the_day(
     assert np.mean(errors["seen"]) < np.mean(errors["out of fold"])
 
 
+def test_of_many_days_the_last_ones_have_answers_out_of_fold(
+    panel: CountPanel, fit_days: FitDays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdelphi.stack.fit.RECENT_DAYS", 90)
+    fit = fit_stack(panel.until(fit_days.validation_b[-1]), fit_days)
+    days = [day for part in fit_days for day in part]
+    assert [date.fromordinal(day) for day in fit.out_of_fold.days.tolist()] == days[-90:]
+    assert fit.intensity.cells == 90 * len(panel.roots.streams), "and expected rows learn from them"
+    assert fit.week is not None and len(fit.week.days) == 90
+    for name in (TREES, LOGISTIC, STACK):
+        assert np.isfinite(fit.out_of_fold.logits[name][:2]).all()
+
+
 def test_too_few_days_are_refused_with_the_number_that_is_needed(panel: CountPanel) -> None:
     short = FitDays(*(days_between(panel, *edge) for edge in ((50, 80), (80, 90), (90, 100))))
     with pytest.raises(ForecastError, match=r"\d+ days to learn from are too few, at least 120"):
