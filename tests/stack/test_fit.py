@@ -31,6 +31,7 @@ from gdelphi.stack.fitted import (
 from gdelphi.stack.linear import SIMPLE, ask, expit
 from gdelphi.stack.usual import usual_of
 from gdelphi.stack.week import WeekAnswer, WeekStack
+from gdelphi.stack.week_fit import _regress_with
 from gdelphi.stack.week_lines import PastWeeks
 from gdelphi.stack.week_parts import ANY_DAY, EXPECTED, WEEKDAY, line_parts
 from gdelphi.world.config import world_config
@@ -135,19 +136,6 @@ def test_answers_out_of_fold_are_worse_than_those_that_saw_the_day(
         for name, fit in (("out of fold", fitted), ("seen", nothing)):
             errors[name].append(float(brier(asked(fit, panel, day)[TREES][0], came).mean()))
     assert np.mean(errors["seen"]) < np.mean(errors["out of fold"])
-
-
-def test_of_many_days_the_last_ones_have_answers_out_of_fold(
-    panel: CountPanel, fit_days: FitDays, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gdelphi.stack.fit.RECENT_DAYS", 90)
-    fit = fit_stack(panel.until(fit_days.validation_b[-1]), fit_days)
-    days = [day for part in fit_days for day in part]
-    assert [date.fromordinal(day) for day in fit.out_of_fold.days.tolist()] == days[-90:]
-    assert fit.intensity.cells == 90 * len(panel.roots.streams), "and expected rows learn from them"
-    assert fit.week is not None and len(fit.week.days) == 90
-    for name in (TREES, LOGISTIC, STACK):
-        assert np.isfinite(fit.out_of_fold.logits[name][:2]).all()
 
 
 def test_too_few_days_are_refused_with_the_number_that_is_needed(panel: CountPanel) -> None:
@@ -326,4 +314,19 @@ def test_what_the_parts_of_the_week_add_is_its_logit(fitted: StackFit, panel: Co
                 else:
                     (any_day,) = (part for part in parts if part.name == ANY_DAY)
                     days = expit(answer.logits[(TARGETS.index(target), slice(7), *cell)])
-                    assert any_day.probability == pytest.approx(1 - np.prod(1 - days))
+                    assert any_day.probability == pytest.approx(1 - np.prod(1 - days), abs=1e-5)
+
+
+def test_expected_rows_that_mislead_are_left_out() -> None:
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(120, 4, 20, 5))
+    early = np.arange(120) < 80
+    law = columns[..., 0].copy()
+    law[early] += 2 * columns[early][..., 4]  # what the last column said of the past
+    law[~early] -= 2 * columns[~early][..., 4]  # it says the contrary of later on
+    outcome = (random.random(law.shape) < expit(law)).astype(float)
+    misled = _regress_with(columns, outcome, early, more=2)
+    assert (misled.values[3:] == 0).all() and abs(misled.values[0]) > 0.3
+    law = columns[..., 0] + 2 * columns[..., 4]
+    outcome = (random.random(law.shape) < expit(law)).astype(float)
+    assert abs(_regress_with(columns, outcome, early, more=2).values[4] - 2) < 0.2

@@ -41,7 +41,7 @@ from gdelphi.stack.trees import Trees
 from gdelphi.stack.week_lines import WeekFit, WeekLines
 
 FORMAT: Final = 2  # of what is read
-FITTED: Final = 3  # of what is fitted: an older fit is made anew for a new model
+FITTED: Final = 4  # of what is fitted: an older fit is made anew for a new model
 FOLDER: Final = "stack"  # in that of a model
 KEPT: Final = 2  # fits of earlier packs that stay beside a new one
 

@@ -63,9 +63,7 @@ from gdelphi.stack.root_lines import fit_root_lines
 from gdelphi.stack.trees import MORE_ROUNDS, TreeGrower
 from gdelphi.stack.week_fit import FoldIntensity, fit_week
 
-MOST_DAYS: Final = 3000  # that are learned from, the last ones,
-RECENT_DAYS: Final = 1500  # and from so many of them expected rows, which take longest to fit;
-# answers out of fold are kept for these too, since a network learns from no more
+MOST_DAYS: Final = 1500  # that are learned from, the last ones
 FEWEST_DAYS: Final = 120
 SIMPLE_DAYS: Final = 365  # that the simple stack learns from, before validation B
 SEASON_DAYS: Final = 1200  # from so many on seasons are shown
@@ -90,17 +88,13 @@ def fit_stack(panel: CountPanel, days: FitDays, on_step: OnStep = silent) -> Sta
     """Fit everything that forecasts without a network, and answer for the days of fitting."""
     data = _data_of(panel, days, on_step)
     on_step("fitting expected rows")
-    folds = [fit_intensity(panel, data.positions[rest][-RECENT_DAYS:]) for rest in data.rests]
-    whole = fit_intensity(panel, data.positions[-RECENT_DAYS:])
+    folds = [fit_intensity(panel, data.positions[rest]) for rest in data.rests]
+    whole = fit_intensity(panel, data.positions)
     on_step("fitting trees and regressions")
     fit = _fit_tables(data, folds, whole, on_step)
     on_step("fitting the week")
-    of_folds = [
-        FoldIntensity(intensity, fold[fold >= data.first_kept] - data.first_kept)
-        for intensity, fold in zip(folds, data.folds, strict=True)
-    ]
-    counts = CountForecasters(fit, panel)
-    return replace(fit, week=fit_week(counts, of_folds, data.members[:, data.first_kept :]))
+    of_folds = [FoldIntensity(*each) for each in zip(folds, data.folds, strict=True)]
+    return replace(fit, week=fit_week(CountForecasters(fit, panel), of_folds, data.members))
 
 
 # --- days and folds -------------------------------------------------------------------------------
@@ -127,11 +121,6 @@ class _Data:
     """[target, day, stream, root]; NaN where undefined"""
     thresholds: FloatArray
     """of surges, [day, stream, root]"""
-
-    @property
-    def first_kept(self) -> int:
-        """Place of the first day whose answers out of fold are kept."""
-        return max(len(self.positions) - RECENT_DAYS, 0)
 
     @property
     def names(self) -> list[str]:
@@ -237,13 +226,10 @@ def _fit_tables(
         start = base[number]
         rounds = learner.rounds(number, start)
         for fold, rest in zip(data.folds, data.rests, strict=True):
-            recent = fold[fold >= data.first_kept]
-            if not len(recent):
-                continue
             fitted = learner.fit(number, bases[target], start, rest, rounds=rounds, most=FOLD_CELLS)
-            part = CellTable(table.names, table.values[recent])
+            part = CellTable(table.names, table.values[fold])
             for name in (TREES, LOGISTIC):
-                logits[name][number, recent] = table_logits(name, fitted, part, start[recent])
+                logits[name][number, fold] = table_logits(name, fitted, part, start[fold])
         everything = np.arange(len(data.positions))
         tables[target] = learner.fit(
             number, bases[target], start, everything, rounds=round(rounds * MORE_ROUNDS),
@@ -254,10 +240,8 @@ def _fit_tables(
     logits[STACK] = pooled_logits(pool, given)
     first = panel.roots.days[0].toordinal()
     logits[BASE] = base
-    begin = data.first_kept
-    kept = {name: values[:, begin:].astype(np.float32) for name, values in logits.items()}
-    of_day = np.repeat(np.arange(len(data.folds)), [len(fold) for fold in data.folds])[begin:]
-    known_days = data.positions[begin:] + first
+    kept = {name: values.astype(np.float32) for name, values in logits.items()}
+    of_day = np.repeat(np.arange(len(data.folds)), [len(fold) for fold in data.folds])
     return StackFit(
         simple=replace(data.last_simple, name=SIMPLE),
         intensity=whole,
@@ -265,7 +249,7 @@ def _fit_tables(
         tables=tables,
         pool=pool,
         seasons=seasons,
-        out_of_fold=OutOfFold(known_days, of_day, expected[begin:].astype(np.float32), kept),
+        out_of_fold=OutOfFold(data.positions + first, of_day, expected.astype(np.float32), kept),
     )
 
 

@@ -4,6 +4,11 @@ The stack's answers for the days of fitting come from fits that did not see them
 expected rows, each week by the intensity of its fold. A regression has some twenty coefficients for
 tens of thousands of cells: it needs no folds of its own. No outcome after the last day of fitting
 is looked at.
+
+Where expected rows mislead, as in a single stream whose level shifts, they would do harm for a week
+where trees and lines mend tomorrow. So for each target and day they are let in only if the
+regression with them, fitted on the training days, is better on validation A and B by two standard
+errors.
 """
 
 from collections.abc import Sequence
@@ -12,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.types import AHEAD, TARGETS, FloatArray, IntArray
+from gdelphi.common.types import AHEAD, TARGETS, BoolArray, FloatArray, IntArray
 from gdelphi.measures.week_targets import WeekOutcomes, week_outcomes
 from gdelphi.stack.expected_week import expected_week
 from gdelphi.stack.fitted import STACK, CountForecasters, StackFit
@@ -21,6 +26,7 @@ from gdelphi.stack.linear import SIMPLE
 from gdelphi.stack.logistic import LinearModel, regress_around
 from gdelphi.stack.week import origin_inputs
 from gdelphi.stack.week_lines import (
+    EXPECTING,
     OriginInputs,
     PastWeeks,
     WeekFit,
@@ -31,6 +37,8 @@ from gdelphi.stack.week_lines import (
 )
 
 RIDGE: Final = 1.0
+TRAIN_FOLDS: Final = 2  # the first ones; validation A and B follow
+ERRORS: Final = 2.0  # standard errors by which expected rows must be of use
 MOST_CELLS: Final = 300_000  # that a regression learns from
 SEED: Final = 0
 
@@ -59,15 +67,22 @@ def fit_week(
     inputs = origin_inputs(counts, PastWeeks(roots), origins, stack, members, expected)
     seen = roots.until(date.fromordinal(int(known.days[-1])))
     came = [week_outcomes(seen, origin) for origin in origins]
-    lines = _fit_lines(inputs, came, stack, expects=True)
-    plain = _fit_lines(inputs, came, simple, expects=False)
+    early = known.folds < TRAIN_FOLDS
+    lines = _fit_lines(inputs, came, stack, early, expects=True)
+    plain = _fit_lines(inputs, came, simple, early, expects=False)
     logits = lines.logits(inputs, expects=True, tomorrow=stack)
     return WeekFit(lines, plain, known.days, logits.astype(np.float16))
 
 
 def _fit_lines(
-    inputs: OriginInputs, came: Sequence[WeekOutcomes], tomorrow: FloatArray, *, expects: bool
+    inputs: OriginInputs,
+    came: Sequence[WeekOutcomes],
+    tomorrow: FloatArray,
+    early: BoolArray,
+    *,
+    expects: bool,
 ) -> WeekLines:
+    """With expected rows where they are of use; `early` are the origins of training days."""
     days: dict[str, list[LinearModel]] = {}
     within: dict[str, LinearModel] = {}
     for number, target in enumerate(TARGETS):
@@ -76,13 +91,47 @@ def _fit_lines(
         for day in range(1, AHEAD):
             columns = day_features(inputs, number, day, expects=expects)
             outcome = np.stack([each.daily[number, day] for each in came])
-            days[target].append(_regress(columns, outcome))
+            more = EXPECTING if expects else 0
+            days[target].append(_regress_with(columns, outcome, early, more=more))
             said.append(columns @ days[target][-1].values + days[target][-1].intercept)
         columns = within_features(inputs, number, np.stack(said, axis=1))
         within[target] = _regress(columns, np.stack([each.within[number] for each in came]))
     escalated = np.stack([each.escalation for each in came])
-    escalation = _regress(escalation_features(inputs.conflict, expects=expects), escalated)
+    columns = escalation_features(inputs.conflict, expects=expects)
+    escalation = _regress_with(columns, escalated, early, more=int(expects))
     return WeekLines(days, within, escalation)
+
+
+def _regress_with(
+    columns: FloatArray, outcome: FloatArray, early: BoolArray, *, more: int
+) -> LinearModel:
+    """A regression over columns [origin, ..., column], the last few of which count only if they
+    are of use on the origins that are not early."""
+    whole = _regress(columns, outcome)
+    if not more or early.all() or not early.any():
+        return whole
+    plain = columns[..., :-more]
+    of_days = [
+        _daily_loss(_regress(some[early], outcome[early]), some[~early], outcome[~early])
+        for some in (columns, plain)
+    ]
+    gains = of_days[1] - of_days[0]
+    gains = gains[~np.isnan(gains)]
+    error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
+    if len(gains) and gains.mean() > ERRORS * error:
+        return whole
+    line = _regress(plain, outcome)
+    return LinearModel(np.append(line.values, np.zeros(more)), line.intercept)
+
+
+def _daily_loss(line: LinearModel, columns: FloatArray, outcome: FloatArray) -> FloatArray:
+    """Mean log loss of each origin over the cells that are known; NaN without any."""
+    logits = columns @ line.values + line.intercept
+    losses = np.logaddexp(0.0, logits) - outcome * logits
+    known = ~np.isnan(losses).reshape(len(losses), -1)
+    total = np.where(known, losses.reshape(known.shape), 0.0).sum(axis=1)
+    number = known.sum(axis=1)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
 def _regress(columns: FloatArray, outcome: FloatArray) -> LinearModel:

@@ -42,6 +42,7 @@ RATE_DAYS: Final = 1000  # that are looked back on for it
 RATE_PRIOR: Final = 2.0  # weeks that the rate over all streams counts for
 LITTLE: Final = 1e-4
 WEEKDAYS: Final = 7
+EXPECTING: Final = 3  # last columns of a day's regression: stack for tomorrow, scores of both days
 
 
 # --- past weeks -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from gdelphi.stack.linear import INTERCEPT, expit
 from gdelphi.stack.logistic import LinearModel
 from gdelphi.stack.week import WeekStack
 from gdelphi.stack.week_lines import (
+    EXPECTING,
     RATE_HALF_LIVES,
     WEEKDAYS,
     day_features,
@@ -58,7 +59,7 @@ def line_parts(
         return _parts(names, columns, lines.within[target], probabilities=len(names))
     members = [member.name for member in stack.counts.fit.simple.members]
     columns = day_features(inputs, number, horizon - 1, expects=True)[0][cell]
-    volume = len(columns) - len(members) - WEEKDAYS - 3
+    volume = len(columns) - len(members) - WEEKDAYS - EXPECTING
     names = [
         *members, *[WEEKDAY] * WEEKDAYS, *[VOLUME] * volume,
         TOMORROW, EXPECTED, EXPECTED_TOMORROW,
