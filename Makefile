@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
-.PHONY: demo test quick lint format benchmark clean
+.PHONY: demo test quick lint format benchmark audit clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
@@ -35,6 +35,12 @@ format: $(INSTALLED)
 
 benchmark: $(INSTALLED)
 	$(BIN)/python benchmarks/ingest.py
+
+audit: $(INSTALLED)
+	$(BIN)/python docs/make_sbom.py build/sbom.json
+	@$(BIN)/python -c "import pip_audit" 2>/dev/null || \
+	{ echo "pip-audit is not installed: $(BIN)/python -m pip install pip-audit"; exit 1; }
+	$(BIN)/python -m pip_audit --skip-editable
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gdelphi.common.percent import percent
 from gdelphi.common.types import AHEAD, TARGETS, Forecast
 from gdelphi.forecast.coherent_week import within_occurs
 from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
@@ -167,5 +168,5 @@ def _in_words(case: OnsetCase) -> str:
     label = event_codes()[case.code].label
     return (
         f"{stream_name(case.stream)}, week from {case.origin + timedelta(days=1)}: {label} "
-        f"({case.published:.0%}, {case.simple:.0%})"
+        f"({percent(case.published)}, {percent(case.simple)})"
     )

@@ -75,16 +75,42 @@ def configured_server(settings: Settings) -> str | None:
 
 
 def run_once(settings: Settings, name: str, config: Path | None) -> None:
-    """Run a flow in this process; a server that is being served is told of it."""
+    """Run a flow in this process; a server that is being served is told of it.
+
+    Else one of our own is there for the time of the run. Prefect would start one by itself, which
+    stays behind when this process is killed; ours ends with it.
+    """
     _require_prefect()
     if name not in ONCE:
         raise ServeError(f"no flow {name!r} to run once: there are {', '.join(ONCE)}")
     api, secret = configured_server(settings), None
-    if not api:
-        api, secret = _running(settings)
-    os.environ.update(environment(settings, api, config, secret))
-    module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
-    getattr(module, name)()
+    with ExitStack() as stack:
+        if not api:
+            api, secret = _running(settings)
+        if not api:
+            api = stack.enter_context(_temporary_server(settings, config, secret))
+        os.environ.update(environment(settings, api, config, secret))
+        module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
+        getattr(module, name)()
+
+
+@contextmanager
+def _temporary_server(settings: Settings, config: Path | None, secret: str | None) -> Iterator[str]:
+    """The API of a server on a port that is free, which ends with the block or with us."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port = probe.getsockname()[1]
+    flows = settings.flows.model_copy(update={"port": port})
+    own = settings.model_copy(update={"flows": flows})
+    api = _own_api(own)
+    server = _server(own, environment(own, api, config, secret))
+    server.start()
+    try:
+        if not _await(server, api, threading.Event()):
+            raise ServeError(f"{server.name} has not started: {_last_line(server.log)}")
+        yield api
+    finally:
+        server.stop()
 
 
 def _running(settings: Settings) -> tuple[str | None, str]:

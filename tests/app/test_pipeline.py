@@ -1,12 +1,16 @@
 """A day's run: what is due, what goes on when something fails, and that nothing is done twice."""
 
+import importlib
+import random
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from gdelphi.app import pipeline
+from gdelphi.app.cli import app
 from gdelphi.app.pipeline import (
     PipelineRun,
     backfill,
@@ -20,12 +24,15 @@ from gdelphi.app.pipeline import (
     train_namer,
 )
 from gdelphi.app.promote import model_in_use
+from gdelphi.app.verify import verify
 from gdelphi.common.errors import PipelineError, TrainingError
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.archive import ForecastArchive, forecasts_folder
 from gdelphi.forecast.forecast import ForecastRequest, forecast, open_predictor
 from gdelphi.forecast.predictor import Predictor
+from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import embed
+from helpers.edited import edited, flip_bit
 from helpers.flow_harness import Stage, make_stage, put_in_use, write_lists
 from helpers.forecast_world import predictor, settings
 from helpers.measured_world import changed, in_one_process
@@ -190,6 +197,7 @@ def test_another_model_speaks_of_the_latest_day_again(stage: Stage) -> None:
     assert due_origins(stage.settings, model, today) == []
     other = Path(shutil.copytree(model, stage.folder / "models" / "other"))
     (other / "arguments.json").write_text((other / "arguments.json").read_text() + "\n")
+    edited(other)
     assert due_origins(stage.settings, other, today) == [
         possible_origins(stage.settings, today)[-1]
     ]
@@ -285,3 +293,79 @@ def test_a_folder_that_cannot_be_trained_into_is_told_of(stage: Stage) -> None:
     shutil.copytree(used(stage), folder)
     with pytest.raises(TrainingError, match="no checkpoint to resume from"):
         train_challenger(stage.settings, folder)
+
+
+# --- damage costs what is damaged -----------------------------------------------------------------
+
+
+def test_a_damaged_forecast_of_last_month_is_named_and_costs_nothing_else(stage: Stage) -> None:
+    (old,) = (stage.folder / "forecasts").glob("*-*-*")
+    garbage = stage.folder / "forecasts" / "2021-01-09" / "0123456789abcdef"
+    shutil.copytree(next(old.glob("[!.]*")), garbage)
+    (garbage / "forecast.json").write_bytes(b"\x00garbage")
+    new = stage.grow()
+    run = daily(stage.settings)
+    assert origins(run) == [new] and stage.reports()[-1] == new
+    assert run.scored is not None and len(run.scored.scored) == 1
+    assert len(run.troubles) == 1 and "2021-01-09/0123456789abcdef is damaged" in run.troubles[0]
+
+
+def test_a_damaged_model_costs_the_forecast_and_neither_scores_nor_report(stage: Stage) -> None:
+    (used(stage) / "training.json").write_bytes(b"{garbage")
+    new = stage.grow()
+    run = daily(stage.settings)
+    assert run.forecasts == [] and [each.folder.name for each in run.reports][-1] == new
+    assert run.scored is not None and len(run.scored.scored) == 1
+    (trouble,) = run.troubles
+    assert trouble.startswith("forecast: ") and "training.json" in trouble
+    assert "promote --rollback" in trouble
+
+
+def test_a_step_that_fails_in_a_way_nobody_thought_of_stops_no_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("of a bug")
+
+    monkeypatch.setattr(pipeline, "open_predictor", fail)
+    new = stage.grow()
+    run = daily(stage.settings)
+    assert run.troubles == [f"forecast from {new}: KeyError: 'of a bug'"]
+    assert run.scored is not None and run.reports
+
+
+def test_flipped_bits_in_weights_and_packs_publish_nothing_else(stage: Stage) -> None:
+    new = stage.grow()
+    daily(stage.settings)
+    (right,) = (stage.folder / "forecasts" / new).iterdir()
+    shutil.move(right, stage.folder / "right")
+    (pack,) = (measures_folder(stage.settings) / "packs").glob("[!.]*")
+    flip_bit(pack / "atom_points.bin", 1000, 6)
+    flip_bit(pack / "panel.npz", -3000, 6)
+    run = daily(stage.settings)
+    assert run.troubles == [] and origins(run) == [new], "the pack was made again"
+    assert (
+        stage.folder / "forecasts" / new / right.name / "probabilities.parquet"
+    ).read_bytes() == (stage.folder / "right" / "probabilities.parquet").read_bytes()
+    shutil.rmtree(stage.folder / "forecasts" / new)
+    flip_bit(used(stage) / "model.safetensors", -200, 6)
+    run = daily(stage.settings)
+    assert run.forecasts == [] and "model.safetensors: not what was written" in run.troubles[0]
+
+
+def test_verify_finds_flipped_bits_wherever_they_are_and_says_what_to_do(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    flips = importlib.import_module("flips")
+    settings, rng = stage.settings, random.Random(4)
+    assert not [damage for part in verify(settings) for damage in part.damages]
+    for part in flips.PARTS:
+        if part != "scores":  # of a first forecast there are none
+            assert flips.try_flips(settings, part, 2, rng) == []
+    found = CliRunner().invoke(app, ["doctor", "--deep", "--config", str(stage.config)])
+    assert "files" in found.stdout and "DAMAGED" not in found.stdout
+    flip_bit(next((stage.folder / "forecasts").glob("*-*-*/*/shares.parquet")), 100)
+    found = CliRunner().invoke(app, ["verify", "--config", str(stage.config)])
+    assert found.exit_code == 1 and "shares.parquet is not what was written" in found.stdout
+    assert "-> bring its folder back from a copy" in found.stdout

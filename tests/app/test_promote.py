@@ -19,14 +19,16 @@ from gdelphi.app.promote import (
     current_link,
     model_in_use,
     promote,
+    read_decisions,
     read_log,
     rollback,
 )
-from gdelphi.common.errors import PromotionError
+from gdelphi.common.errors import PromotionError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import model_fingerprint
 from gdelphi.forecast.calibrate import ensure_calibrated, is_calibrated
 from gdelphi.forecast.predictor import Predictor
+from helpers.edited import edited, flip_bit
 from helpers.forecast_world import model, predictor, settings
 from helpers.measured_world import changed
 from helpers.training_world import one_thread, variables
@@ -53,6 +55,7 @@ def spoilt(
         if tensors[name].is_floating_point() and "basis" not in name:
             tensors[name] += 2 * torch.randn_like(tensors[name])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    edited(folder)
     ensure_calibrated(Predictor(settings, folder))
     return folder
 
@@ -139,6 +142,7 @@ def _edit(folder: Path, part: str, days: list[str]) -> None:
     said = json.loads((folder / "training.json").read_text())
     said["origin"]["split"][part] = days
     (folder / "training.json").write_text(json.dumps(said))
+    edited(folder)
 
 
 def test_a_model_of_another_space_needs_force(here: Settings, model: Path) -> None:
@@ -146,8 +150,10 @@ def test_a_model_of_another_space_needs_force(here: Settings, model: Path) -> No
     said = json.loads((used / "training.json").read_text())
     said["origin"]["space"] = "0123456789abcdef"
     (used / "training.json").write_text(json.dumps(said))
+    edited(used)
     (model / "README.md").write_text("another\n")
     (model / "arguments.json").write_text((model / "arguments.json").read_text() + "\n")
+    edited(model)
     with pytest.raises(PromotionError, match=r"space 0123456789abcdef.*--force"):
         promote(here, model)
     assert model_in_use(here) == used
@@ -228,3 +234,62 @@ def test_the_command_promotes_and_goes_back(here: Settings, model: Path, spoilt:
     back = run.invoke(app, ["promote", "--rollback"])
     assert back.exit_code == 0 and model_fingerprint(latest) in back.stdout
     assert run.invoke(app, ["promote", "--rollback", "--force"]).exit_code == 2
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def test_a_model_with_a_flipped_bit_is_neither_promoted_nor_gone_back_to(
+    here: Settings, model: Path, spoilt: Path
+) -> None:
+    good = promote(here, model).current
+    flip_bit(model / "model.safetensors", -1)
+    with pytest.raises(TrainingError, match=r"model\.safetensors: not what was written"):
+        promote(here, model, force=True)
+    promote(here, spoilt, force=True)
+    flip_bit(here.flows.models / good / "published-root.json", 100)
+    with pytest.raises(PromotionError, match=r"published-root\.json: not what.*Nothing is changed"):
+        rollback(here)
+    in_use = model_in_use(here)
+    assert in_use is not None and in_use.name == model_fingerprint(spoilt)
+
+
+def test_a_damaged_folder_of_the_same_name_is_replaced_by_a_sound_copy(
+    here: Settings, model: Path
+) -> None:
+    name = promote(here, model).current
+    weights = here.flows.models / name / "model.safetensors"
+    right = weights.read_bytes()
+    flip_bit(weights, len(right) // 2)
+    current_link(here).unlink()  # as after a failed switch: the folder alone is there
+    assert promote(here, model).action == "promoted" and weights.read_bytes() == right
+    flip_bit(weights, len(right) // 2)
+    again = promote(here, model)
+    assert again.action == "in use already" and "damaged copy was replaced" in again.reason
+    assert weights.read_bytes() == right
+
+
+def test_a_model_without_checksums_is_told_by_its_name(here: Settings, model: Path) -> None:
+    name = promote(here, edited(model)).current
+    used = edited(here.flows.models / name)
+    assert promotion._problem(used) is None
+    flip_bit(used / "arguments.json", 20)
+    assert "is named by" in str(promotion._problem(used))
+
+
+def test_lines_of_the_log_that_cannot_be_read_are_passed_over_and_told(
+    here: Settings, model: Path, spoilt: Path
+) -> None:
+    good = promote(here, model).current
+    promote(here, spoilt, force=True)
+    log = here.flows.models / promotion.LOG
+    text = log.read_text()
+    first = text.splitlines()[0]
+    log.write_text(f"{first}\nno JSON\n{text.splitlines()[1]}\n" + text.splitlines()[1][:40])
+    assert rollback(here).current == good
+    assert [each["action"] for each in read_log(here)] == ["promoted", "promoted", "rolled back"]
+    decisions, problems = read_decisions(here)
+    assert len(decisions) == 3 and [problem.split(" of ")[0] for problem in problems] == [
+        "line 2", "line 4"
+    ]  # fmt: skip
+    assert rollback(here).action == "rolled back", "and forward again"

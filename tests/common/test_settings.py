@@ -46,6 +46,7 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "ingest.default_days": "7", "ingest.default_gigabytes": "7", "ingest.downloads": "d",
         "ingest.keep_downloads": "true", "ingest.attempts": "7", "ingest.backoff_seconds": "7",
         "ingest.timeout_seconds": "7", "ingest.max_unpacked_gigabytes": "7",
+        "ingest.max_download_gigabytes": "7",
         "embed.encoder": "hashing", "embed.cache": "c", "embed.device": "cpu",
         "embed.precision": "float32", "embed.batch_size": "7", "measures.folder": "m",
         "measures.verb_weight": "0.7", "measures.actor1_weight": "0.1",

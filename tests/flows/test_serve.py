@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -328,6 +329,35 @@ def test_a_child_ends_with_whoever_looks_after_it(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     pid = int(ran.stdout)
     wait_for(lambda: processes._group_of(Path(f"/proc/{pid}/stat")) is None, "its end")
+
+
+def test_a_run_without_a_server_has_one_that_ends_with_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not Prefect's own, which a killed run leaves behind."""
+    here = settings.model_copy(update={"store": tmp_path / "s.duckdb"})
+    started: list[Child] = []
+    seen: list[tuple[str | None, int | None]] = []
+
+    def server(_settings: Settings, variables: dict[str, str]) -> Child:
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started.append(Child("the server", command, variables, tmp_path / "log"))
+        return started[0]
+
+    def run() -> None:
+        seen.append((os.environ.get("PREFECT_API_URL"), started[0].ended()))
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.pop("PREFECT_API_URL", None)
+    monkeypatch.setattr(serve, "_server", server)
+    monkeypatch.setattr(serve, "_await", lambda *_: True)
+    stub = SimpleNamespace(ingest=run)
+    monkeypatch.setattr(serve.importlib, "import_module", lambda _: stub)
+    serve.run_once(here, "ingest", None)
+    assert len(started) == 1 and len(seen) == 1
+    api, ended = seen[0]
+    assert api and api.startswith("http://127.0.0.1:") and ended is None
+    assert started[0].ended() is not None, "it has ended with the run"
 
 
 def test_a_child_that_ends_is_started_again_and_one_that_fails_is_given_up(

@@ -16,6 +16,7 @@ from gdelphi.forecast.archive import (
     Recipe,
     StoredForecast,
 )
+from helpers.edited import edited
 from helpers.measured_world import tree_of
 
 RECIPE = Recipe(
@@ -113,6 +114,7 @@ def test_all_are_listed_in_their_order_and_the_last_issued_is_loaded(
     path = other.folder / MANIFEST
     content = {**json.loads(path.read_text()), "issued_at": "2030-01-01T00:00:00+00:00"}
     path.write_text(json.dumps(content))
+    edited(other.folder)
     assert [manifest.id for manifest in store.list()] == [
         early.manifest.id,
         RECIPE.id,

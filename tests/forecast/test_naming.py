@@ -57,6 +57,7 @@ from gdelphi.report.report import ReportRequest, make_report
 from gdelphi.text.data import load_text_data
 from gdelphi.text.namer import Namer
 from gdelphi.text.namer_task import NamerTask
+from helpers.edited import edited
 from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import changed, day_at, tree_of
 from helpers.text_world import TEXT, train_here
@@ -278,7 +279,7 @@ def test_without_a_namer_that_fits_nothing_is_chosen(
     here = changed(predictor.settings, "flows", models=tmp_path / "models")
     own = Predictor(here, model, number=FUTURES)
     assert namer_to_try(own, None) is None
-    other = Path(shutil.copytree(namer, tmp_path / "models" / "text-namer"))
+    other = edited(Path(shutil.copytree(namer, tmp_path / "models" / "text-namer")))
     assert namer_to_try(own, None) == other
     record = json.loads((other / "training.json").read_text())
     record["origin"]["space"] = "another"

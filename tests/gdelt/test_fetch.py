@@ -5,6 +5,8 @@ import errno
 import hashlib
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,8 @@ from gdelphi.common.errors import (
     FileRefused,
     SystemExhausted,
 )
+from gdelphi.gdelt import fetch
+from gdelphi.gdelt.archive import HttpArchive
 from gdelphi.gdelt.fetch import (
     LONGEST_PAUSE,
     Fetched,
@@ -126,7 +130,7 @@ def pauses_of(fetcher: Fetcher) -> list[float]:
 
 def assert_whole(fetcher: Fetcher, fetched: Fetched, content: bytes = CONTENT) -> None:
     """The file has its name and its bytes, and nothing else is left of the way there."""
-    assert fetched.path == fetcher.folder / NAME
+    assert fetched.path.name == NAME and fetcher.folder in fetched.path.parents
     assert fetched.path.read_bytes() == content
     assert (fetched.size, fetched.md5) == (len(content), hashlib.md5(content).hexdigest())
     assert not part_of(fetcher).exists()
@@ -537,6 +541,8 @@ def test_a_kept_file_that_the_list_no_longer_names_is_fetched_again(server: Faul
 def test_a_file_that_has_done_its_work_is_removed(fetcher: Fetcher) -> None:
     fetched = fetcher.fetch(listed(), ignore)
     fetcher.discard(fetched.path, spoiled=False)
+    assert not [path for path in fetcher.folder.rglob("*") if path.is_file()]
+    fetcher.close()
     assert list(fetcher.folder.iterdir()) == []
 
 
@@ -679,6 +685,132 @@ def test_a_site_whose_list_cannot_be_had_is_out_of_reach(
     assert server.url in message
     assert reason in message
     assert "give a mirror or a folder" in message
+
+
+# --- Several processes
+
+
+def test_processes_that_fetch_the_same_file_do_not_meet(server: FaultyServer) -> None:
+    """Each holds its answer until all have begun, as slow sites do; one discards it at once."""
+    begun = threading.Barrier(3, timeout=60)
+
+    def slow(answer: Answer) -> None:
+        due = answer.start_file() or b""
+        answer.wfile.write(due[:1000])
+        begun.wait()
+        answer.wfile.write(due[1000:])
+
+    server.script(NAME, slow, slow, slow)
+    with contextlib.ExitStack() as stack:
+        fetchers = [stack.enter_context(fetching(server)) for _ in range(3)]
+        for number, fetcher in enumerate(fetchers):
+            fetcher._own = fetcher.folder / f"process-{number}"
+
+        def bring(fetcher: Fetcher) -> bytes:
+            fetched = fetcher.fetch(listed(), ignore)
+            content = fetched.path.read_bytes()
+            fetcher.discard(fetched.path, spoiled=False)
+            return content
+
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(bring, fetchers)) == [CONTENT] * 3
+
+
+def test_what_a_killed_process_has_left_is_taken_over(
+    server: FaultyServer, fetcher: Fetcher
+) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = fetcher.folder / str(gone.pid)
+    left.mkdir(parents=True)
+    (left / f"{NAME}.part").write_bytes(CONTENT[:1700])
+    assert_whole(fetcher, fetcher.fetch(listed(), ignore))
+    assert server.ranges(NAME) == ["bytes=1700-"] and not left.exists()
+
+
+# --- Nothing without end, nowhere else, nothing told
+
+
+def test_a_file_of_unknown_size_has_an_end(server: FaultyServer) -> None:
+    server.always(NAME, endless)
+    with fetching(server, max_download_gigabytes=1e-3) as fetcher:
+        with pytest.raises(FileRefused, match=r"without end: more than 1,073,741 bytes"):
+            fetcher.fetch(listed(size=False, md5=False), ignore)
+        with pytest.raises(FileRefused, match=r"2,000,000,000 bytes by the list: more than"):
+            fetcher.fetch(listed().with_listing(size=2_000_000_000), ignore)
+        assert not [path for path in fetcher.folder.rglob("*") if path.is_file()]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("known", [b"", lines(100)])
+def test_a_list_has_an_end(
+    server: FaultyServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch, known: bytes
+) -> None:
+    def endless_part(answer: Answer) -> None:
+        answer.start(206, None, Content_Range=f"bytes {max(0, len(known) - 4096)}-/*")
+        for _ in range(ENDLESS >> 16):
+            answer.wfile.write(bytes(1 << 16))
+
+    monkeypatch.setattr(fetch, "LARGEST_LIST", 1 << 20)
+    if known:
+        fetcher.folder.mkdir(parents=True)
+        (fetcher.folder / LIST).write_bytes(known)
+    server.always(LIST, endless_part if known else endless)
+    with pytest.raises(ArchiveError, match=rf"the list {LIST} of .* more than 1,048,576 bytes"):
+        fetcher.fetch_list(LIST)
+
+
+def test_a_site_may_send_us_on_to_itself_and_to_nobody_else(
+    server: FaultyServer, fetcher: Fetcher
+) -> None:
+    (server.folder / "elsewhere.zip").write_bytes(CONTENT)
+
+    def to(target: str) -> Fault:
+        return lambda answer: answer.send(302, b"", Location=target)
+
+    server.script(NAME, to("/elsewhere.zip"))
+    assert_whole(fetcher, fetcher.fetch(listed(), ignore))
+    others = (
+        "http://localhost:9/x", "http://169.254.169.254/secrets", "file:///etc/passwd",
+        server.url.replace("127.0.0.1", "localhost"), "http://127.0.0.1:9/x",
+    )  # fmt: skip
+    for target in others:
+        server.heal()
+        fetcher.discard(fetcher._own / NAME, spoiled=False)
+        server.always(NAME, to(target))
+        with pytest.raises(FetchFailed, match="sends us on to another site"):
+            fetcher.fetch(listed(), ignore)
+        assert server.names() == [NAME], target
+
+
+def test_user_password_and_signature_are_sent_and_never_told(
+    server: FaultyServer, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def note(answer: Answer) -> None:
+        asked.append((answer.path, answer.headers.get("Authorization")))
+        answer.send(200 if answer.path.startswith(f"/{NAME}") else 404, CONTENT)
+
+    server.always("*", note)
+    server.always(f"{NAME}?sig=s3cr3t%2Bkey&x=1", note)
+    url = server.url.replace("://", "://reader:pa55@") + "?sig=s3cr3t%2Bkey&x=1"
+    settings = settings_for(tmp_path / "s.duckdb", url, ingest__attempts=1)
+    archive = HttpArchive(url, settings.ingest)
+    with contextlib.closing(archive):
+        assert archive.fetch(listed(), ignore).size == len(CONTENT)
+        assert asked == [(f"/{NAME}?sig=s3cr3t%2Bkey&x=1", "Basic cmVhZGVyOnBhNTU=")]
+        told = [archive.label]
+        missing = parse_name("20130402.export.CSV.zip")
+        assert missing is not None
+        with pytest.raises(FileMissing) as error:
+            archive.fetch(missing, ignore)
+        told.append(str(error.value))
+        with pytest.raises(ArchiveError) as listing:
+            archive.list_files(settings.ingest)
+        told.append(str(listing.value))
+    assert archive.label == server.url
+    assert not [text for text in told if "pa55" in text or "reader" in text or "sig" in text]
 
 
 def test_the_faulty_server_closes_while_a_client_waits(tmp_path: Path) -> None:

@@ -262,5 +262,5 @@ def tree_of(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in (".lock", "surges.npz")
+        if path.is_file() and path.name not in (".lock", "surges.npz", "checksums.txt")
     }

@@ -1,6 +1,7 @@
 """Scores of stored forecasts: when their day has come, once, and beside them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,11 +20,14 @@ from gdelphi.forecast.archive import (
     StoredForecast,
 )
 from gdelphi.judge.files import read_table, scores_path, write_table
-from gdelphi.judge.score import score_forecasts
+from gdelphi.judge.score import score_forecasts, scores_of
 from gdelphi.measures.profiles import read_profiles, standard_events
 from gdelphi.measures.targets import outcomes
 from gdelphi.scores.probabilities import brier
-from helpers.measured_world import DAYS, day_at, measured
+from gdelphi.store.ingest import ingest
+from helpers.archives import event_lines
+from helpers.edited import flip_bit
+from helpers.measured_world import DAY, DAYS, day_at, measured, small_store
 
 LEVELS = ("root", "base", "full")
 LATER = date(2030, 1, 1)
@@ -175,3 +179,46 @@ def test_the_command_scores_and_prints(
 def test_a_folder_without_forecasts_is_told(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="no forecasts in"):
         score_forecasts(settings, tmp_path)
+
+
+def test_scores_are_made_again_when_a_day_changes_at_its_source(tmp_path: Path) -> None:
+    maker, settings = small_store(tmp_path, days=12)
+    origin = DAY + timedelta(days=9)
+    made = stored(tmp_path / "forecasts", recipe_at(origin, ("KE",)))
+    assert score_forecasts(settings, tmp_path / "forecasts", as_of=LATER).scored
+    path = scores_path(tmp_path / "forecasts", origin, made.manifest.id)
+    before = read_table(path)["outcome"].to_pylist()
+    maker.day(origin + timedelta(days=1), event_lines([9001], origin, ActionGeo_CountryCode="KE"))
+    maker.write_lists()
+    ingest(settings)
+    assert score_forecasts(settings, tmp_path / "forecasts", as_of=LATER).scored == [
+        made.manifest.id
+    ]
+    after = read_table(path)["outcome"].to_pylist()
+    fresh = [str(value) for value in scores_of(settings, made)["outcome"].to_pylist()]
+    assert before != after and [str(value) for value in after] == fresh
+    assert score_forecasts(settings, tmp_path / "forecasts", as_of=LATER).known == 1
+
+
+def test_a_damaged_forecast_is_named_and_the_others_are_scored(
+    settings: Settings, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    bad, worse, good = (stored(tmp_path, recipe_at(day_at(day), streams)) for day in (68, 69, 70))
+    (bad.folder / "forecast.json").write_text("garbage")
+    flip_bit(worse.folder / "probabilities.parquet", 200)
+    result = score_forecasts(settings, tmp_path, as_of=LATER)
+    assert result.scored == [good.manifest.id] and len(result.damaged) == 2
+    assert bad.manifest.id in result.damaged[0] and worse.manifest.id in result.damaged[1]
+
+
+def test_several_processes_score_one_after_another(
+    settings: Settings, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = [stored(tmp_path, recipe_at(day_at(day), streams)) for day in (68, 69, 70)]
+    with ThreadPoolExecutor(3) as pool:
+        results = list(
+            pool.map(lambda _: score_forecasts(settings, tmp_path, as_of=LATER), range(3))
+        )
+    assert sorted(one for each in results for one in each.scored) == sorted(
+        each.manifest.id for each in made
+    ), "each was scored once"

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from gdelphi.common.errors import TrainingError
+from gdelphi.common import files
+from gdelphi.common.errors import MeasuresError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.model import checkpoint
 from gdelphi.model.checkpoint import (
@@ -24,6 +26,7 @@ from gdelphi.model.checkpoint import (
 from gdelphi.model.loop import Trained
 from gdelphi.model.network import MeasureModel
 from gdelphi.model.train import train
+from helpers.edited import edited, flip_bit
 from helpers.measured_world import changed
 from helpers.training_world import one_thread, small_settings
 
@@ -82,7 +85,8 @@ def test_the_card_says_what_was_measured(trained: Trained) -> None:
 
 def test_nothing_is_pickled(trained: Trained) -> None:
     files = [path for path in trained.folder.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} <= {".safetensors", ".json", ".jsonl", ".md", ""}
+    suffixes = {path.suffix for path in files if path.name != "checksums.txt"}
+    assert suffixes <= {".safetensors", ".json", ".jsonl", ".md", ""}
     for path in files:
         assert not path.read_bytes().startswith((b"PK", b"\x80")), path
     for path in sorted((ROOT / "src" / "gdelphi" / "model").glob("*.py")):
@@ -183,6 +187,7 @@ def test_files_of_two_models_are_noticed(copied: Path) -> None:
     said = json.loads(path.read_text())
     said["origin"]["space"] = "0" * 16
     path.write_text(json.dumps(said))
+    edited(copied)
     with pytest.raises(TrainingError, match="files of two models are mixed"):
         load_measure_model(copied)
 
@@ -220,3 +225,68 @@ def test_a_failed_write_leaves_the_old_checkpoint(
     found = folder.load_checkpoint()
     assert found is not None
     assert (found[0]["x"].tolist(), found[1].step) == ([1, 1, 1], 1)
+
+
+class Killed(Exception):
+    """In place of a signal that nothing can catch."""
+
+
+def test_a_run_that_is_killed_anywhere_leaves_a_whole_model_or_none(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file that a training puts in place, and a kill before each of them."""
+    note, reached = files.note_file, 0
+
+    def killed_at(number: int) -> Callable[[Path, Path], None]:
+        left = number
+
+        def note_or_die(place: Path, content: Path) -> None:
+            nonlocal left, reached
+            left -= 1
+            if left < 0:
+                raise Killed
+            reached = max(reached, number - left)
+            note(place, content)
+
+        return note_or_die
+
+    short = changed(settings, "train", steps=4, evaluate_every=2, save_every=2)
+    for number in range(0, 42, 3):
+        folder = tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "note_file", killed_at(number))
+            try:
+                train(short, folder)
+                break
+            except Killed:
+                pass
+        if (folder / "state" / "run.safetensors").exists():
+            assert (folder / "space" / "space.json").exists(), "the space comes before the state"
+        try:
+            load_measure_model(folder)
+        except TrainingError:
+            assert train(short, folder).steps == 4, "it goes on where it was"
+            load_measure_model(folder)
+    else:
+        raise AssertionError("no run came to its end")
+    assert reached > 10
+
+
+def test_weights_of_which_training_json_does_not_know_are_no_model(copied: Path) -> None:
+    path = copied / "model.safetensors"
+    tensors = {name: tensor + 1 for name, tensor in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+    (copied / "checksums.txt").unlink()
+    with pytest.raises(TrainingError, match=r"training\.json is of other weights"):
+        load_measure_model(copied)
+
+
+def test_a_flipped_bit_anywhere_in_a_model_is_refused_by_name(copied: Path) -> None:
+    load_measure_model(copied)
+    for name in ("model.safetensors", "config.json", "training.json", "space/space.safetensors"):
+        content = (copied / name).read_bytes()
+        flip_bit(copied / name, len(content) // 2)
+        with pytest.raises((TrainingError, MeasuresError), match=re.escape(Path(name).name)):
+            load_measure_model(copied)
+        (copied / name).write_bytes(content)
+    load_measure_model(edited(copied))  # one of before there were checksums

@@ -162,7 +162,7 @@ def test_control_characters_are_dropped_and_other_text_stays(
 ) -> None:
     stored(tmp_path, recipe, words="a\x00b\x1b[31m<i>\u202e\tc\ufffe", source="x\x07y")
     country = countries_of(settings, tmp_path)[0]
-    assert country.brief[0].words == "ab[31m<i>\u202e\tc"
+    assert country.brief[0].words == "ab[31m<i>\tc"
     assert country.events[0].evidence[0].source == "xy"
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from gdelphi.common.texts import clean
 from gdelphi.report.feed import (
     ATOM,
     Listed,
@@ -75,7 +76,7 @@ def test_links_are_addresses_or_relative_to_the_feed() -> None:
 def test_text_from_data_stays_text() -> None:
     root = parsed(None)
     newest = root.findall(f"{{{ATOM}}}entry")[0]
-    assert HOSTILE in texts(newest, "title")[0]
+    assert clean(HOSTILE) in texts(newest, "title")[0]
     summary = texts(newest, "summary")[0]
     assert "Partial & <late>." in summary
     assert len(list(newest)) == 6

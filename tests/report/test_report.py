@@ -41,9 +41,9 @@ def test_a_report_is_a_folder_with_all_its_files(settings: Settings, forecasts: 
     written = made(settings, forecasts)
     out = forecasts.parent / "reports"
     assert written.folder == out / ORIGIN.isoformat()
-    assert {path.name for path in written.folder.iterdir()} == FILES
+    assert {path.name for path in written.folder.iterdir()} == {*FILES, "checksums.txt"}
     assert {path.name for path in out.iterdir()} == {
-        ORIGIN.isoformat(), "index.html", "feed.xml", ".lock", CACHE,
+        ORIGIN.isoformat(), "index.html", "feed.xml", ".lock", CACHE, "checksums.txt",
     }  # fmt: skip
     content = check(written.folder)
     assert Report.model_validate(content) == written.report

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from gdelphi.common.texts import guarded
 from gdelphi.report.content import Report
 from gdelphi.report.tables import (
     as_csv,
     csv_files,
-    guarded,
 )
 from helpers.report_example import example_report
 from helpers.report_hostile import HOSTILE, hostile_report

@@ -221,3 +221,21 @@ def test_changed_code_tables_reach_an_old_store(
     )
     with Store(made).reading() as connection:
         assert connection.rows("SELECT * FROM cameo_types") == [("NEW", True)]
+
+
+def test_damage_is_called_damage_at_once_with_the_way_back(tmp_path: Path) -> None:
+    given = settings_for(tmp_path / "s.duckdb", tmp_path, store_wait_seconds=600)
+    with Store(given).writing() as connection:
+        connection.rows("CREATE TABLE more AS SELECT range n, n::VARCHAR t FROM range(200000)")
+    content = given.store.read_bytes()
+    for places in ([4100], [9000], range(12300, len(content), 1 << 16)):  # headers, and blocks
+        damaged = bytearray(content)
+        for place in places:
+            damaged[place] ^= 0x10
+        given.store.write_bytes(damaged)
+        with (
+            pytest.raises(StoreError, match=r"is damaged: .*restore it.*ingest") as error,
+            Store(given).reading() as connection,
+        ):
+            connection.rows("SELECT sum(n), count(DISTINCT t) FROM more")
+        assert not isinstance(error.value, StoreBusy) and "held by" not in str(error.value)

@@ -432,3 +432,36 @@ def test_a_failure_in_the_middle_of_a_transaction_leaves_nothing(
         "missing",
     }
     assert ingest(given).loaded == 9
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("SQLDATE", "infinity"), ("SQLDATE", "epoch"), ("DATEADDED", "-infinity"),
+        ("NumMentions", "1e1"), ("NumMentions", "0x10"), ("NumMentions", "1_0"),
+        ("NumMentions", "1.5"), ("QuadClass", "0b1"), ("GLOBALEVENTID", "1e5"),
+        ("GoldsteinScale", "inf"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_or_date_in_a_file_is_none_in_the_store(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    maker = ArchiveMaker(tmp_path / "archive")
+    lines = event_lines([1, 2], DAY)
+    maker.day(DAY, [*lines, event_line(3, DAY, **{column: value})])
+    here = settings_for(tmp_path / "s.duckdb", maker.folder)
+    result = ingest(here)
+    assert (result.accepted, result.rejected) == (2, 1)
+    ((reason,),) = rows(here, "SELECT reason FROM rejects")
+    assert reason.startswith(f"{column} is")
+
+
+def test_numbers_with_zeros_and_exponents_that_gdelt_writes_are_taken(tmp_path: Path) -> None:
+    maker = ArchiveMaker(tmp_path / "archive")
+    odd = {"NumMentions": "007", "NumSources": "+3", "AvgTone": "-4.44089209850063E-16"}
+    maker.day(DAY, [event_line(1, DAY, **odd)])
+    here = settings_for(tmp_path / "s.duckdb", maker.folder)
+    assert ingest(here).accepted == 1
+    assert rows(here, "SELECT NumMentions, NumSources, AvgTone FROM events") == [
+        (7, 3, -4.44089209850063e-16)
+    ]

@@ -37,6 +37,7 @@ from gdelphi.text.probabilities import (
 )
 from gdelphi.text.t5 import embed_source, t5_of
 from gdelphi.text.train import TextTrained
+from helpers.edited import edited
 from helpers.measured_world import changed, day_at
 from helpers.text_world import Stop, Watcher, data, settings, train_here, trained
 from helpers.training_world import same_run
@@ -170,7 +171,7 @@ def test_what_it_cannot_do_is_an_error(
     odd = dataclasses.replace(history, codes=tuple(f"{code}x" for code in history.codes))
     with pytest.raises(ForecastError, match="standard events"):
         forecaster.forecast(odd, ORIGIN)
-    copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
+    copied = edited(Path(shutil.copytree(trained.folder, tmp_path / "m")))
     said = json.loads((copied / "training.json").read_text())
     said["origin"]["space"] = "other"
     (copied / "training.json").write_text(json.dumps(said))
@@ -237,7 +238,7 @@ def test_a_run_that_was_killed_ends_like_one_that_was_not(
 def test_a_folder_of_another_run_is_refused(
     data: TextData, trained: TextTrained, tmp_path: Path
 ) -> None:
-    copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
+    copied = edited(Path(shutil.copytree(trained.folder, tmp_path / "m")))
     other = data._replace(settings=changed(data.settings, "text", seed=1))
     with pytest.raises(TrainingError, match=r"text.seed is 0 there and 1 now"):
         train_here(ForecasterTask(other), copied)
@@ -246,7 +247,7 @@ def test_a_folder_of_another_run_is_refused(
 def test_a_model_of_an_older_format_is_to_be_trained_again(
     data: TextData, trained: TextTrained, tmp_path: Path
 ) -> None:
-    copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
+    copied = edited(Path(shutil.copytree(trained.folder, tmp_path / "m")))
     training = json.loads((copied / "training.json").read_text())
     (copied / "training.json").write_text(json.dumps({**training, "format": 1}))
     with pytest.raises(TrainingError, match=r"format 1.* train it again with `gdelphi text train"):
@@ -256,7 +257,7 @@ def test_a_model_of_an_older_format_is_to_be_trained_again(
 def test_a_model_without_the_stack_that_it_reads_is_not_whole(
     data: TextData, trained: TextTrained, tmp_path: Path
 ) -> None:
-    copied = Path(shutil.copytree(trained.folder, tmp_path / "m"))
+    copied = edited(Path(shutil.copytree(trained.folder, tmp_path / "m")))
     training = json.loads((copied / "training.json").read_text())
     assert training["origin"]["stack"] is None  # too few days
     training["origin"]["stack"] = "0123456789abcdef"

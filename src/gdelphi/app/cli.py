@@ -6,6 +6,8 @@ commands/X.py. What a command calls imports numpy, torch and more, so a command 
 runs: `gdelphi --help` is to answer at once.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -34,10 +36,13 @@ from gdelphi.app.commands import (
     status,
     text,
     train,
+    verify,
     world,
 )
 from gdelphi.common.errors import ConfigError, GdelphiError
+from gdelphi.gdelt.faults import describe_error
 
+NO_SPACE: Final = os.strerror(errno.ENOSPC)
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "ingest": ingest.command,
     "status": status.command,
@@ -57,6 +62,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "promote": promote.command,
     "serve": serve.command,
     "doctor": doctor.command,
+    "verify": verify.command,
     "demo": demo.command,
 }
 """in the order of the help"""
@@ -102,6 +108,12 @@ def main() -> None:
         _fail(str(error), 1)
     except OSError as error:
         _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except Exception as error:
+        if NO_SPACE not in str(error):  # libraries wrap the system's error in their own
+            raise
+        _fail(f"the disk is full: make room, and run it again ({describe_error(error)})", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -25,13 +25,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from gdelphi.common.texts import clean, guarded
+
 if TYPE_CHECKING:  # scientific libraries take a second to load, which most commands do not need
     from gdelphi.model.loop import Trained
 
 PIPE_WIDTH = 160  # where there is no terminal to ask
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
-err = Console(stderr=True, highlight=False)
+# Without markup: a name or a label may hold brackets.
+out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+err = Console(stderr=True, highlight=False, markup=False)
 
 MOST_LINES = 20  # of a list that could be endless
 
@@ -131,15 +134,20 @@ def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) 
     elif form == "csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerow([guarded(name) for name in columns])
+        writer.writerows([_harmless(value) for value in row] for row in rows)
         print(text.getvalue(), end="")  # noqa: T201
     else:
         shown = table(*columns)
         for row in rows:
-            shown.add_row(*(Text("" if value is None else str(value)) for value in row))
-        wide = out if out.is_terminal else Console(highlight=False, width=1_000_000)
+            shown.add_row(*(Text("" if value is None else clean(str(value))) for value in row))
+        wide = out if out.is_terminal else Console(highlight=False, markup=False, width=1_000_000)
         wide.print(shown)
+
+
+def _harmless(value: Any) -> Any:
+    """A cell of CSV: no spreadsheet takes it for a formula, no terminal obeys it."""
+    return guarded(clean(value)) if isinstance(value, str) else value
 
 
 def add_training_steps(rows: Table, result: "Trained") -> None:
@@ -203,7 +211,7 @@ def as_json(thing: Any) -> str:
     """JSON of a dataclass, or of rows."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         thing = dataclasses.asdict(thing)
-    return json.dumps(thing, default=_plain, ensure_ascii=False, indent=2)
+    return clean(json.dumps(thing, default=_plain, ensure_ascii=False, indent=2))
 
 
 def print_json(thing: Any) -> None:

@@ -16,15 +16,18 @@ from typing import Final, Literal
 
 import httpx
 
-from gdelphi.common.errors import EncoderError, GdelphiError
+from gdelphi.common.checksums import CHECKSUMS, damaged_files
+from gdelphi.common.errors import EncoderError, FetchFailed, GdelphiError
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.sections import IngestSettings
 from gdelphi.common.settings import Settings
+from gdelphi.gdelt.addresses import base_address, file_address, hide_secrets, public_address
 from gdelphi.gdelt.archive import (
     ALIASES,
     MASTER_LIST,
     open_archive,
 )
+from gdelphi.gdelt.fetch import open_client
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.store.connection import Store
 from gdelphi.store.status import read_status
@@ -50,9 +53,14 @@ class Finding:
 
 
 def examine(
-    settings: Settings, *, as_of: date | None = None, on_check: OnStep = silent
+    settings: Settings,
+    *,
+    as_of: date | None = None,
+    deep: bool = False,
+    on_check: OnStep = silent,
 ) -> Iterator[Finding]:
-    """Yield all findings, one by one as they are made; `on_check` is told each check's name."""
+    """Yield all findings, one by one as they are made; `on_check` is told each check's name. With
+    `deep`, all files are held against their checksums too."""
     checks: dict[str, Callable[[], Finding]] = {
         "python": _python,
         "torch": _torch,
@@ -67,6 +75,24 @@ def examine(
     for name, check in checks.items():
         on_check(name)
         yield check()
+    if deep:
+        yield from _files(settings, on_check)
+
+
+def _files(settings: Settings, on_check: OnStep) -> Iterator[Finding]:
+    from gdelphi.app.verify import verify
+
+    for part in verify(settings, on_step=on_check):
+        says = f"{part.name}: {part.sound:,} sound"
+        if part.damages:
+            first = part.damages[0]
+            says += f", {len(part.damages):,} damaged; the first: {first.path} {first.says}"
+            yield Finding("files", "failure", says, first.remedy)
+        elif part.unknown:
+            says += f", {part.unknown:,} without a checksum (from an earlier version, or others)"
+            yield Finding("files", "ok", says)
+        else:
+            yield Finding("files", "ok", says)
 
 
 def _python() -> Finding:
@@ -137,19 +163,19 @@ def _archive(settings: IngestSettings) -> Finding:
             return Finding("archive", "failure", str(error), remedy)
         return Finding("archive", "ok" if number else "warning", f"{place}: {number:,} files",
                        "" if number else "is it the right folder?")  # fmt: skip
-    problem = ""
+    problem, site = "", public_address(place)
     for name in LISTS:
         try:
-            answer = httpx.head(
-                f"{place.rstrip('/')}/{name}", timeout=MOST_SECONDS, follow_redirects=True
-            )
-        except httpx.HTTPError as error:
-            problem = f"{type(error).__name__} {error}".strip()
+            with open_client(settings) as client:
+                address = file_address(base_address(place), name)
+                answer = client.head(address, timeout=MOST_SECONDS)
+        except (httpx.HTTPError, FetchFailed) as error:
+            problem = hide_secrets(f"{type(error).__name__} {error}".strip(), place)
             break
         if answer.is_success:
-            return Finding("archive", "ok", f"{place} answers")
+            return Finding("archive", "ok", f"{site} answers")
         problem = f"{answer.status_code} for {name}"
-    return Finding("archive", "failure", f"{place} is out of reach ({problem})", remedy)
+    return Finding("archive", "failure", f"{site} is out of reach ({problem})", remedy)
 
 
 def _store(settings: Settings, as_of: date | None) -> Finding:
@@ -188,7 +214,18 @@ def _model(settings: Settings) -> Finding:
     if lacking:
         says = f"{current} lacks {', '.join(lacking)}"
         return Finding("model", "failure", says, "gdelphi promote --rollback")
-    return Finding("model", "ok", f"{current} -> {current.resolve().name}")
+    folder = current.resolve()
+    damaged = damaged_files(folder)
+    if damaged:
+        names = ", ".join(str(path.relative_to(folder)) for path in damaged)
+        says = f"{current}: not what was written: {names}"
+        remedy = "gdelphi promote --rollback, or bring it back from a copy"
+        return Finding("model", "failure", says, remedy)
+    says = f"{current} -> {folder.name}"
+    if not (folder / CHECKSUMS).exists():
+        remedy = "from an earlier version: damage to it cannot be told; promote a new model"
+        return Finding("model", "warning", f"{says}, without checksums", remedy)
+    return Finding("model", "ok", says)
 
 
 def _prefect(settings: Settings) -> Finding:

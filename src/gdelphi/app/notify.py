@@ -73,6 +73,8 @@ def _may_pass(error: BaseException) -> bool:
 
 def _run(command: str, text: str) -> list[str]:
     """Run a command with the text as its input; without a shell, so no text can be a command."""
+    if not command.strip():
+        return ["flows.notify_command is blank: name a command, or leave it out"]
     try:
         subprocess.run(  # noqa: S603 - the operator's own command
             shlex.split(command), input=text.encode(), check=True, timeout=COMMAND_TIMEOUT,

@@ -10,7 +10,7 @@ morning than none. What failed is kept as a trouble, and whoever runs the steps 
 `do` carries out a step. The flows pass one that makes it a Prefect task; nothing here knows.
 """
 
-import json
+import logging
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +43,7 @@ from gdelphi.judge.score import ScoreResult, score_forecasts
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import EmbedResult, embed
 from gdelphi.measures.space import load_space
+from gdelphi.model.checkpoint import read_training
 from gdelphi.model.loop import Trained
 from gdelphi.model.train import train
 from gdelphi.report.report import (
@@ -61,6 +62,7 @@ FURTHEST_BACK: Final = 14  # days of missed nights that a run makes up for
 CHALLENGER: Final = "challenger-"
 CHALLENGERS_KEPT: Final = 3
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Do(Protocol):
@@ -115,7 +117,7 @@ def due_origins(settings: Settings, model: Path, as_of: date) -> list[date]:
 
 def _streams_wanted(text: str, model: Path) -> int:
     """How many streams a forecast is about; what text names none is refused when it is made."""
-    training = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    training = read_training(model, "take the one before with `gdelphi promote --rollback`")
     known = len(training["origin"]["pack"]["streams"])
     if text.strip().lower() == "all":
         return known
@@ -160,7 +162,8 @@ def bring(settings: Settings, since: date | None = None, until: date | None = No
 def score(settings: Settings, as_of: date) -> ScoreResult | None:
     """Score all forecasts whose day has come; None if there are no forecasts."""
     folder = forecasts_folder(settings)
-    if not ForecastArchive(folder).list():
+    manifests, problems = ForecastArchive(folder).read()
+    if not manifests and not problems:
         return None
     return score_forecasts(settings, folder, as_of=as_of)
 
@@ -196,6 +199,9 @@ class PipelineRun:
             raise
         except (GdelphiError, OSError) as error:
             self.troubles.append(f"{what}: {error}")
+        except Exception as error:
+            log.exception("%s failed in a way that nobody thought of", what)
+            self.troubles.append(f"{what}: {type(error).__name__}: {error}")
 
     def raise_troubles(self) -> None:
         """Fail if a step has, now that all that could be done is."""
@@ -285,6 +291,8 @@ def _forecast(
 def _finish(settings: Settings, run: PipelineRun, origins: Sequence[date], do: Do) -> None:
     with run.going_on("score"):
         run.scored = do("score", lambda: score(settings, run.as_of))
+        damaged = run.scored.damaged if run.scored else []
+        run.troubles += [f"score: {problem}" for problem in damaged]
     with run.going_on("report"):
         due = due_reports(settings, origins, run.as_of)
         if not due:

@@ -27,8 +27,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Final, Literal
 
-from gdelphi.common.errors import PromotionError
-from gdelphi.common.files import alone, atomic_write
+from gdelphi.common.checksums import CHECKSUMS
+from gdelphi.common.errors import PromotionError, TrainingError
+from gdelphi.common.files import alone, atomic_write, text_digest
+from gdelphi.common.lines import append_line
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import model_fingerprint
@@ -41,6 +43,7 @@ from gdelphi.forecast.publisher import (
     fit_publisher,
 )
 from gdelphi.measures.profiles import read_profiles
+from gdelphi.model.checkpoint import check_model_files
 
 CURRENT: Final = "current"
 LOG: Final = "promotions.jsonl"
@@ -123,9 +126,10 @@ def promote(
         incumbent = _incumbent(settings, force=force)
         link, before = current_link(settings), incumbent.name if incumbent else None
         if incumbent and before == name:
-            return PromotionResult(
-                "in use already", link, name, _previous(settings), "it is the same model"
-            )
+            sound = _problem(incumbent) is None
+            _copy(challenger, incumbent)
+            reason = "it is the same model" if sound else "its damaged copy was replaced"
+            return PromotionResult("in use already", link, name, _previous(settings), reason)
         compared = None
         if incumbent and not force:
             compared = compare(settings, predictor, incumbent, on_step=on_step)
@@ -173,6 +177,9 @@ def rollback(settings: Settings) -> PromotionResult:
         folder = settings.flows.models / previous
         if not folder.exists():
             raise PromotionError(f"{folder}, which was in use before, is gone: nothing is changed")
+        problem = _problem(folder)
+        if problem:
+            raise PromotionError(f"the model before cannot be used: {problem}. Nothing is changed")
         _log(settings, "rolled back", incumbent.name, previous, folder, "asked for")
         _switch(settings, previous)
         link = current_link(settings)
@@ -263,11 +270,36 @@ def _alone(settings: Settings) -> AbstractContextManager[None]:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy a model without the checkpoint of its training, whole or not at all."""
-    if folder.exists():
-        return  # named by what is in it
+    """Copy a model without the checkpoint of its training, whole or not at all.
+
+    A folder of that name is taken as it is only if it holds what it is named by: a disk may have
+    changed it since, and then the copy takes its place.
+    """
+    if folder.exists() and _problem(folder) is None:
+        return
     with atomic_write(folder) as part:
         shutil.copytree(source, part, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        problem = _problem(part, name=folder.name)
+        if problem:
+            raise PromotionError(f"{source} cannot be copied: {problem}. Nothing is changed")
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
+def _problem(folder: Path, name: str | None = None) -> str | None:
+    """What is wrong with a model that is to be put in use; None: nothing.
+
+    Its checksums tell, or, for a model that was made before there were any, its name. A model in
+    use that was calibrated again has another fingerprint than its name, and sound checksums.
+    """
+    try:
+        check_model_files(folder, "train it again")
+        listed = (folder / CHECKSUMS).exists() and name is None
+        if not listed and model_fingerprint(folder) != (name or folder.name):
+            return f"{folder} does not hold the model that it is named by"
+    except (TrainingError, OSError) as error:
+        return str(error)
+    return None
 
 
 def _switch(settings: Settings, name: str) -> None:
@@ -297,10 +329,13 @@ def _log(
         "reason": reason,
         "compared": asdict(compared) if compared else None,
     }
-    with (settings.flows.models / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry, default=str) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    entry["check"] = _check(entry)
+    append_line(settings.flows.models / LOG, json.dumps(entry, default=str))
+
+
+def _check(entry: Mapping[str, Any]) -> str:
+    """A mark by which a line that was changed is told."""
+    return text_digest(json.dumps(entry, default=str, sort_keys=True))
 
 
 def _who() -> str:
@@ -322,7 +357,25 @@ def _previous(settings: Settings) -> str | None:
 
 
 def read_log(settings: Settings) -> list[dict[str, Any]]:
-    """All decisions, the first one first; a last line that was cut off is left out."""
+    """All decisions, the first one first; lines that cannot be read are left out."""
+    return read_decisions(settings)[0]
+
+
+def read_decisions(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """All decisions, the first one first, and which lines cannot be read: one that a killed
+    process has cut off, or that somebody has edited, is not to keep models out of use."""
     path = settings.flows.models / LOG
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    decisions, problems = [], []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+            entry["action"], entry["from"], entry["to"]
+            if entry.pop("check", None) not in (None, _check(entry)):
+                raise ValueError("it was changed")
+        except (ValueError, KeyError, TypeError):
+            if line.strip():
+                problems.append(f"line {number} of {path} cannot be read, and is passed over")
+            continue
+        decisions.append(entry)
+    return decisions, problems

@@ -47,6 +47,10 @@ class StoreBusy(StoreError):
     """Another process holds the store, and waiting for it took too long."""
 
 
+class StoreMemoryError(StoreError):
+    """A statement needs more memory than the store may use (`store_memory`)."""
+
+
 class QueryError(GdelphiError):
     """A query given by the user does not run."""
 

@@ -5,6 +5,8 @@ reader sees the old file or the new one, and a killed process leaves nothing but
 
 A folder is locked by the file `.lock` in it, which the system releases when a process dies, however
 it died. Not chosen: a file that is there or not, which a killed process leaves behind.
+
+The checksum of a file is noted before it takes its place (`checksums.py`).
 """
 
 import fcntl
@@ -17,7 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from gdelphi.common.checksums import file_digest, note_file
 from gdelphi.common.errors import GdelphiError
+
+__all__ = [
+    "DIGEST_LENGTH", "alone", "atomic_write", "file_digest", "is_alive", "text_digest",
+    "weights_digest", "write_json_atomically", "write_text_atomically",
+]  # fmt: skip
 
 DIGEST_LENGTH: Final = 16  # hexadecimal digits that fingerprints are shortened to
 
@@ -33,6 +41,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     _remove(part)  # of an earlier process with this number
     try:
         yield part
+        note_file(path, part)
         part.replace(path)
     finally:
         _remove(part)
@@ -54,12 +63,6 @@ def write_text_atomically(path: Path, text: str) -> None:
 def write_json_atomically(path: Path, content: Any, *, indent: int | None = 2) -> None:
     """Write a JSON file as a whole, with a line break at its end."""
     write_text_atomically(path, json.dumps(content, indent=indent) + "\n")
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def text_digest(text: str) -> str:
@@ -84,3 +87,14 @@ def alone(folder: Path, otherwise: GdelphiError | None = None) -> Iterator[None]
             assert otherwise is not None  # noqa: S101 - else it would have been waited for
             raise otherwise from None
         yield
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs: what it has left half done is not to be touched."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

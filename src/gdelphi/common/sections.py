@@ -6,8 +6,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-GDELT1 = "http://data.gdeltproject.org/events/"
-GDELT2 = "http://data.gdeltproject.org/gdeltv2/"
+# The bucket of GDELT's site under a name that its certificate is valid for; the site itself,
+# http://data.gdeltproject.org, answers https with the certificate of another.
+GDELT1 = "https://storage.googleapis.com/data.gdeltproject.org/events/"
+GDELT2 = "https://storage.googleapis.com/data.gdeltproject.org/gdeltv2/"
 
 
 class Section(BaseModel):
@@ -39,6 +41,9 @@ class IngestSettings(Section):
     attempts: int = Field(5, ge=1, description="tries for each file before the run gives it up")
     backoff_seconds: float = Field(1.0, ge=0, description="first pause between tries; it doubles")
     timeout_seconds: float = Field(30.0, gt=0, description="silence after which a server stalls")
+    max_download_gigabytes: float = Field(
+        4.0, gt=0, description="cap on one file to fetch; what a list says to be larger is refused"
+    )
     max_unpacked_gigabytes: float = Field(8.0, gt=0, description="cap on one file's text")
 
 

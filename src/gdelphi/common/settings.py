@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import (
     BaseModel,
@@ -42,6 +43,7 @@ from gdelphi.common.sections import (
 )
 
 CONFIG_NAME = "gdelphi.toml"
+HIDDEN = "***"  # in place of what is not shown
 ENV_PREFIX = "GDELPHI_"
 ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
 PATHS = (
@@ -108,6 +110,29 @@ class Loaded:
             for part in key.split("."):
                 value = getattr(value, part)
             yield key, value, self.origins.get(key, "default")
+
+
+SECRET_ADDRESSES = ("ingest.archive", "flows.server", "flows.notify_url")
+SECRET_COMMANDS = ("flows.notify_command",)
+
+
+def shown_value(key: str, value: Any) -> Any:
+    """A setting's value as it may be shown: without passwords, signatures and tokens.
+
+    Who knows a webhook's address may post there, so of that the host alone is told; of a command
+    its first word, since tokens are among the others.
+    """
+    if key in SECRET_COMMANDS and isinstance(value, str) and len(value.split()) > 1:
+        return f"{value.split()[0]} {HIDDEN}"
+    if key not in SECRET_ADDRESSES or not isinstance(value, str) or "://" not in value:
+        return value
+    parts = urlsplit(value)
+    user, _, host = parts.netloc.rpartition("@")
+    path = parts.path
+    if key == "flows.notify_url":
+        path = f"/{HIDDEN}"
+    query = HIDDEN if parts.query else ""
+    return urlunsplit((parts.scheme, f"{HIDDEN}@{host}" if user else host, path, query, ""))
 
 
 def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> tuple[str, ...]:

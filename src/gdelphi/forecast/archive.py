@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gdelphi.common.checksums import CHECKSUMS, is_damaged
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.files import DIGEST_LENGTH, atomic_write, file_digest, text_digest
 from gdelphi.common.settings import Settings
@@ -145,6 +146,10 @@ class ForecastManifest:
         }
 
 
+ManifestsRead = tuple[list[ForecastManifest], list[str]]
+"""manifests, and what is wrong with those that cannot be read"""
+
+
 @dataclass(frozen=True)
 class StoredForecast:
     """A forecast whose files are as they were written."""
@@ -176,10 +181,21 @@ class ForecastArchive:
         return self.folder / origin.isoformat() / id
 
     def list(self) -> list[ForecastManifest]:
-        """The manifests of all forecasts, by origin and then by the time of issue."""
-        paths = self.folder.glob(f"*-*-*/[!.]*/{MANIFEST}")
-        manifests = [read_manifest(path.parent) for path in paths]
-        return sorted(manifests, key=lambda one: (one.recipe.origin, one.issued_at, one.id))
+        """The manifests of all forecasts, by origin and then by the time of issue. One that cannot
+        be read is left out: `read` names it."""
+        return self.read()[0]
+
+    def read(self) -> ManifestsRead:
+        """The same, and what is wrong with those that cannot be read: one damaged folder of last
+        year must not cost this morning's forecast."""
+        manifests, problems = [], []
+        for path in sorted(self.folder.glob(f"*-*-*/[!.]*/{MANIFEST}")):
+            try:
+                manifests.append(read_manifest(path.parent))
+            except ForecastError as error:
+                problems.append(str(error))
+        manifests.sort(key=lambda one: (one.recipe.origin, one.issued_at, one.id))
+        return manifests, problems
 
     def find(self, recipe: Recipe) -> StoredForecast | None:
         """The forecast of a recipe, checked, if it has been made."""
@@ -191,6 +207,9 @@ class ForecastArchive:
         ids = [manifest.id for manifest in self.list() if manifest.recipe.origin == origin]
         wanted = ids if id is None else [known for known in ids if known == id]
         if not wanted:
+            for path in sorted((self.folder / origin.isoformat()).glob(f"[!.]*/{MANIFEST}")):
+                if id in (None, path.parent.name):
+                    return _checked(path.parent)  # it is there, and damaged: that is told
             known = ", ".join(ids) or "none"
             what = f"no forecast {id} at {origin}" if id else f"no forecast at {origin}"
             raise ForecastError(
@@ -243,6 +262,8 @@ def read_manifest(folder: Path) -> ForecastManifest:
         raise _damaged(folder, f"{MANIFEST} cannot be read ({error!r})") from None
     if not manifest.id == content["id"] == folder.name:
         raise _damaged(folder, f"{MANIFEST} is of the forecast {manifest.id}")
+    if is_damaged(path):  # times and choices are no part of the name
+        raise _damaged(folder, f"{MANIFEST} is not what was written")
     return manifest
 
 
@@ -262,7 +283,7 @@ def _manifest(content: Mapping[str, Any]) -> ForecastManifest:
 def _checked(folder: Path) -> StoredForecast:
     """A forecast after its files were held against their checksums."""
     manifest = read_manifest(folder)
-    files = {path.name for path in folder.iterdir()} - {MANIFEST}
+    files = {path.name for path in folder.iterdir()} - {MANIFEST, CHECKSUMS}
     strange = sorted(files.symmetric_difference(manifest.files))
     if strange:
         raise _damaged(folder, f"{', '.join(strange)}: missing, or not of it")

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from gdelphi.common.checksums import remove_file
 from gdelphi.common.files import file_digest, write_json_atomically, write_text_atomically
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import LEVELS, Level, Measure
@@ -83,7 +84,7 @@ def calibrate(
 def choose_expected_day(predictor: Predictor, on_step: OnStep) -> ExpectedDayChoice | None:
     """Compare the decoder with its start on validation B, and keep the better beside the model."""
     if predictor.decoder is None:
-        (predictor.folder / EXPECTED_FILE).unlink(missing_ok=True)
+        remove_file(predictor.folder / EXPECTED_FILE)
         return None
     days = spread_days(predictor.target_days("validation_b"), CHOICE_DAYS)
     on_step(f"comparing the decoder of the expected day with its start on {len(days)} days")

@@ -25,6 +25,7 @@ from typing import Any, Final, get_args
 import numpy as np
 import numpy.typing as npt
 
+from gdelphi.common.checksums import CHECKSUMS, remove_file
 from gdelphi.common.errors import ForecastError, TrainingError
 from gdelphi.common.files import DIGEST_LENGTH, file_digest, write_json_atomically
 from gdelphi.common.types import (
@@ -179,7 +180,7 @@ def namer_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        left_out = any(part.startswith(".") or part in NOT_COPIED for part in inside.parts)
+        left_out = any(part[0] == "." or part in (*NOT_COPIED, CHECKSUMS) for part in inside.parts)
         if path.is_file() and not left_out:
             digest.update(str(inside).encode() + b"\0")
             digest.update(bytes.fromhex(file_digest(path)))
@@ -188,7 +189,7 @@ def namer_digest(folder: Path) -> str:
 
 def forget_names(folder: Path) -> None:
     """Name the futures of a model by their origin."""
-    (folder / NAMES_FILE).unlink(missing_ok=True)
+    remove_file(folder / NAMES_FILE)
     shutil.rmtree(folder / NAMER_FOLDER, ignore_errors=True)
 
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from gdelphi.common.errors import ArchiveError, FileMissing
 from gdelphi.common.sections import (
@@ -22,7 +21,9 @@ from gdelphi.common.sections import (
     GDELT2,
     IngestSettings,
 )
+from gdelphi.gdelt.addresses import base_address, public_address
 from gdelphi.gdelt.fetch import (
+    LARGEST_LIST,
     Fetched,
     Fetcher,
     verify,
@@ -32,9 +33,15 @@ from gdelphi.gdelt.file_names import (
     is_other_file,
     open_file,
     parse_name,
+    possible_until,
 )
 
 ALIASES = {"gdelt1": GDELT1, "gdelt2": GDELT2}
+LABELS = {
+    GDELT1: "http://data.gdeltproject.org/events/",
+    GDELT2: "http://data.gdeltproject.org/gdeltv2/",
+}
+"""GDELT's own archive has one name in the ledger, whichever of its addresses is asked"""
 MASTER_LIST = "masterfilelist.txt"
 TRANSLATED_LIST = "masterfilelist-translation.txt"
 
@@ -67,9 +74,13 @@ class Listing:
             self.damaged_lines += 1
 
     def keep_wanted(self, settings: IngestSettings) -> None:
-        """Drop the feeds that were not asked for, and count them."""
+        """Drop the feeds that were not asked for and days that cannot be yet, and count them."""
+        limit = possible_until()
         for name, file in list(self.files.items()):
-            if file.kind == "translated" and not settings.translated:
+            if limit and file.first_day and file.first_day > limit:
+                self.passed_over["files of days to come (a misprint, or this clock is behind)"] += 1
+                del self.files[name]
+            elif file.kind == "translated" and not settings.translated:
                 self.passed_over["translated files (--translated reads them)"] += 1
                 del self.files[name]
             elif file.kind == "reduced" and not settings.reduced:
@@ -138,6 +149,8 @@ class FolderArchive:
         for name, read in READERS.items():
             path = self.folder / name
             if path.is_file():
+                if path.stat().st_size > LARGEST_LIST:
+                    raise ArchiveError(f"{path} has more than {LARGEST_LIST:,} bytes: no list")
                 read(path.read_text(encoding="utf-8", errors="replace"), listing)
         if self.only:
             chosen = {}
@@ -199,12 +212,9 @@ class HttpArchive:
     """A site or a mirror."""
 
     def __init__(self, url: str, settings: IngestSettings) -> None:
-        parts = urlsplit(url)
-        path = parts.path if parts.path.endswith("/") else parts.path + "/"
-        user, at, host = parts.netloc.rpartition("@")
-        netloc = f"{user}{at}{host.lower()}"
-        self.url = urlunsplit((parts.scheme.lower(), netloc, path, parts.query, ""))
-        self.label = settings.label or self.url.replace(f"{user}{at}", "", 1)  # no password on file
+        self.url = base_address(url)
+        self.site = public_address(self.url)
+        self.label = settings.label or LABELS.get(self.site, self.site)
         self.fetcher = Fetcher(self.url, settings)
 
     def list_files(self, settings: IngestSettings) -> Listing:
@@ -217,12 +227,12 @@ class HttpArchive:
             listed = self._read([TRANSLATED_LIST], listing) or listed
         if not listed:
             raise ArchiveError(
-                f"{self.url} has neither md5sums nor {MASTER_LIST}: "
+                f"{self.site} has neither md5sums nor {MASTER_LIST}: "
                 "is this the folder that holds the event files?"
             )
         if not listing.files:
             raise ArchiveError(
-                f"the lists of {self.url} name no event file ({listing.damaged_lines} lines could "
+                f"the lists of {self.site} name no event file ({listing.damaged_lines} lines could "
                 "not be read): look at them in a browser; a sign-in page may stand in their place"
             )
         listing.keep_wanted(settings)

@@ -4,8 +4,13 @@ A file is written to `name.part` and takes its name only when its size and check
 killed run leaves nothing that looks whole. What the server says decides about trying again: 429 and
 5xx and broken connections do, 404 does not. Bytes that do not match the archive's list are fetched
 afresh once; if they are wrong again the file is put aside and reported.
+
+Several processes may fetch the same files: each has a folder of its own, named by its number, and
+what one has left there by being killed is taken over by the next. Nothing is fetched without end:
+a file has its listed size, or at most `ingest.max_download_gigabytes`.
 """
 
+import contextlib
 import email.utils
 import hashlib
 import os
@@ -26,13 +31,15 @@ from gdelphi.common.errors import (
     FileMissing,
     FileRefused,
 )
-from gdelphi.common.files import text_digest
+from gdelphi.common.files import is_alive, text_digest
 from gdelphi.common.sections import IngestSettings
+from gdelphi.gdelt.addresses import file_address, hide_secrets, may_lead_to, public_address
 from gdelphi.gdelt.faults import raise_if_exhausted
 from gdelphi.gdelt.file_names import SourceFile
 
 LONGEST_PAUSE = 300.0  # seconds; a server that asks for more is left for the next run
 SLOWEST_RATE = 1000.0  # bytes a second; below it a connection counts as stalled
+LARGEST_LIST = 1 << 29  # bytes; GDELT's longest has a quarter of that after eleven years
 IDENTITY = {"Accept-Encoding": "identity"}  # bytes as they are: sizes and ranges count them
 
 T = TypeVar("T")
@@ -78,28 +85,59 @@ class Fetcher:
         self.base_url = base_url
         self.settings = settings
         self.stop = threading.Event()
+        self.site = public_address(base_url)
         place = text_digest(base_url)[:12]
         self.folder = settings.downloads / place
         self.spoiled = settings.downloads / "spoiled"
-        limits = httpx.Limits(max_connections=settings.jobs + 1)
-        self.client = httpx.Client(
-            timeout=settings.timeout_seconds, limits=limits, follow_redirects=True
-        )
+        self.most = int(settings.max_download_gigabytes * (1 << 30))
+        self._own = self.folder / str(os.getpid())
+        self.client = open_client(settings)
 
     def close(self) -> None:
         self.stop.set()
         self.client.close()
+        with contextlib.suppress(OSError):
+            self._own.rmdir()  # unless files are in it that are not loaded yet
 
     def fetch(self, file: SourceFile, on_bytes: Callable[[int], None]) -> Fetched:
         """Bring one file here, or raise FileMissing, FetchFailed or FileRefused."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        target = self.folder / file.name
-        part = target.with_name(target.name + ".part")
+        if file.size is not None and file.size > self.most:
+            raise FileRefused(
+                f"{file.name} has {file.size:,} bytes by the list: more than "
+                f"ingest.max_download_gigabytes allows ({self.most:,})"
+            )
+        self._take_over()
+        kept = self.folder / file.name
+        target = kept if self.settings.keep_downloads else self._own / file.name
+        if target != kept:
+            _claim(kept, target)
         if target.is_file():  # kept from an earlier run
             try:
                 return verify(target, file)
             except FileRefused:
-                target.unlink()
+                target.unlink(missing_ok=True)
+        part, left = self._own / f"{file.name}.part", self.folder / f"{file.name}.part"
+        _claim(left, part)
+        try:
+            return self._fetch(file, part, target, on_bytes)
+        finally:
+            _claim(part, left)  # what has come serves the next try
+
+    def _take_over(self) -> None:
+        """Make our own folder, and lay out what killed processes have left in theirs."""
+        if self._own.is_dir():
+            return
+        self._own.mkdir(parents=True, exist_ok=True)
+        for folder in self.folder.iterdir():
+            if folder.name.isdecimal() and not is_alive(int(folder.name)):
+                for path in folder.iterdir():
+                    _claim(path, self.folder / path.name)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+    def _fetch(
+        self, file: SourceFile, part: Path, target: Path, on_bytes: Callable[[int], None]
+    ) -> Fetched:
         wrong = 0
 
         def attempt() -> Fetched:
@@ -113,7 +151,7 @@ class Fetcher:
                 if wrong > 1:
                     raise FileRefused(f"{error}, twice; kept as {aside}") from None
                 raise _WrongBytes(str(error)) from None
-            part.rename(target)
+            part.replace(target)
             return Fetched(target, fetched.md5, fetched.size)
 
         return self._with_retries(attempt, file.name)
@@ -130,7 +168,7 @@ class Fetcher:
 
         def attempt() -> str:
             if not self._extend(name, copy):
-                self._download(name, part, None, lambda _: None)
+                self._download(name, part, None, lambda _: None, most=LARGEST_LIST)
                 part.rename(copy)
             return copy.read_text(encoding="utf-8", errors="replace")
 
@@ -138,9 +176,12 @@ class Fetcher:
             return self._with_retries(attempt, name)
         except FileMissing:
             return None
+        except FileRefused as error:
+            part.unlink(missing_ok=True)
+            raise ArchiveError(f"the list {name} of {self.site} cannot be read: {error}") from None
         except FetchFailed as error:
             raise ArchiveError(
-                f"{self.base_url} is out of reach ({error}). Without the internet, give a mirror "
+                f"{self.site} is out of reach ({error}). Without the internet, give a mirror "
                 "or a folder: --archive FOLDER"
             ) from None
 
@@ -178,9 +219,16 @@ class Fetcher:
         return max(usual, getattr(error, "after", None) or 0.0)
 
     def _download(
-        self, name: str, part: Path, size: int | None, on_bytes: Callable[[int], None]
+        self,
+        name: str,
+        part: Path,
+        size: int | None,
+        on_bytes: Callable[[int], None],
+        *,
+        most: int | None = None,
     ) -> None:
         """One try: fetch the rest of `part`; TryAgain where it did not come to its end."""
+        most = self.most if most is None else most
         have = part.stat().st_size if part.is_file() else 0
         if size is not None and have > size:
             part.unlink()
@@ -191,37 +239,39 @@ class Fetcher:
         if self.stop.is_set():
             raise _TryAgain("stopped")
         try:
-            with self.client.stream("GET", self.base_url + name, headers=headers) as response:
-                self._check(response, part)
+            address = file_address(self.base_url, name)
+            with self.client.stream("GET", address, headers=headers) as response:
+                self._check(response, name, part)
                 resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
                 if resumed and not response.headers.get("Content-Range", "").startswith(
                     f"bytes {have}-"
                 ):
                     part.unlink(missing_ok=True)
                     raise _TryAgain("the server resumed at another place")
-                self._receive(response, part, "ab" if resumed else "wb", size, on_bytes)
+                mode = "ab" if resumed else "wb"
+                self._receive(response, part, mode, size, on_bytes, most=most)
                 if "Content-Length" in response.headers:
                     return  # it is all that the server has: `verify` judges it
         except httpx.RequestError as error:
             raise_if_exhausted(error, name)
-            raise _TryAgain(_describe(error)) from None
+            raise _TryAgain(self._describe(error)) from None
         if size is not None and part.stat().st_size < size:
             raise _TryAgain(f"broke off after {part.stat().st_size:,} of {size:,} bytes")
 
-    def _check(self, response: httpx.Response, part: Path) -> None:
-        status = response.status_code
+    def _check(self, response: httpx.Response, name: str, part: Path) -> None:
+        status, address = response.status_code, self.site + name
         if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
-            raise FileMissing(f"{response.url} is not there (HTTP {status})")
+            raise FileMissing(f"{address} is not there (HTTP {status})")
         if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink(missing_ok=True)
             raise _TryAgain("the partial file does not fit the server's (HTTP 416)")
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT) or status >= 500:
             after = _retry_after(response.headers.get("Retry-After"))
             if after is not None and after > LONGEST_PAUSE:
-                raise FetchFailed(f"{response.url} asks to wait {after:.0f} s (HTTP {status})")
+                raise FetchFailed(f"{address} asks to wait {after:.0f} s (HTTP {status})")
             raise _TryAgain(f"HTTP {status}", after=after)
         if status not in (httpx.codes.OK, httpx.codes.PARTIAL_CONTENT):
-            raise FetchFailed(f"{response.url} answers HTTP {status}")
+            raise FetchFailed(f"{address} answers HTTP {status}")
 
     def _receive(
         self,
@@ -230,6 +280,8 @@ class Fetcher:
         mode: str,
         size: int | None,
         on_bytes: Callable[[int], None],
+        *,
+        most: int,
     ) -> None:
         """Write what comes at once: what a broken connection has brought is resumed later."""
         began, received = time.monotonic(), 0
@@ -240,6 +292,12 @@ class Fetcher:
                 on_bytes(len(chunk))
                 if size is not None and stream.tell() > size:
                     break  # too long already: the check of its size will say so
+                if stream.tell() > most:
+                    part.unlink()
+                    raise FileRefused(
+                        f"{part.name.removesuffix('.part')} is without end: more than {most:,} "
+                        "bytes have come (ingest.max_download_gigabytes is the cap of files)"
+                    )
                 elapsed = time.monotonic() - began
                 if self.stop.is_set():
                     raise _TryAgain("stopped")
@@ -256,27 +314,63 @@ class Fetcher:
         if overlap == 0 or not name.startswith("masterfilelist"):
             return False
         headers = IDENTITY | {"Range": f"bytes={have - overlap}-"}
+        content = bytearray()
         try:
-            response = self.client.get(self.base_url + name, headers=headers)
+            address = file_address(self.base_url, name)
+            with self.client.stream("GET", address, headers=headers) as response:
+                if response.status_code != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    self._check(response, name, copy)
+                if response.status_code != httpx.codes.PARTIAL_CONTENT:
+                    return False
+                for chunk in response.iter_raw():
+                    content += chunk
+                    if have + len(content) > LARGEST_LIST:
+                        raise FileRefused(f"it has more than {LARGEST_LIST:,} bytes")
         except httpx.RequestError as error:
-            raise _TryAgain(_describe(error)) from None
-        if response.status_code != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            self._check(response, copy)
-        if response.status_code != httpx.codes.PARTIAL_CONTENT:
-            return False
+            raise _TryAgain(self._describe(error)) from None
         with copy.open("r+b") as stream:
             stream.seek(have - overlap)
-            if not response.content.startswith(stream.read(overlap)):
+            if not content.startswith(stream.read(overlap)):
                 return False
             stream.seek(have)
-            stream.write(response.content[overlap:])
+            stream.write(content[overlap:])
         return True
 
+    def _describe(self, error: httpx.RequestError) -> str:
+        if isinstance(error, httpx.TimeoutException):
+            return "no answer in time"
+        words = str(error) or type(error).__name__
+        return f"connection failed ({hide_secrets(words, self.base_url)})"
 
-def _describe(error: httpx.RequestError) -> str:
-    if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
-    return f"connection failed ({str(error) or type(error).__name__})"
+
+def open_client(settings: IngestSettings) -> httpx.Client:
+    """A client for an archive's site, which follows the site to no other."""
+    return httpx.Client(
+        timeout=settings.timeout_seconds,
+        limits=httpx.Limits(max_connections=settings.jobs + 1),
+        follow_redirects=True,
+        event_hooks={"response": [_stay_on_site]},
+    )
+
+
+def _stay_on_site(response: httpx.Response) -> None:
+    if response.has_redirect_location:
+        target = str(response.url.join(response.headers["Location"]))
+        if not may_lead_to(str(response.url), target):
+            raise FetchFailed(
+                f"{public_address(str(response.url))} sends us on to another site, "
+                f"{public_address(target)}, which is not followed: set ingest.archive to it if it "
+                "is the right one"
+            )
+
+
+def _claim(source: Path, target: Path) -> bool:
+    """Move a file, if it is there; of several processes that try, one succeeds."""
+    try:
+        source.replace(target)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -8,13 +8,16 @@ import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
 FileKind = Literal["events", "translated", "reduced"]
 Span = Literal["year", "month", "day", "quarter", "open"]
 
 FIRST_YEAR, LAST_YEAR = 1900, 2100  # a year beyond them is a misprint, and no gap of 8,000 years
+
+CLOCK_IS_WRONG_BEFORE = date(2026, 1, 1)  # this was written later
+SECOND_GDELT = date(2015, 2, 18)  # its first quarter of an hour
 
 QUARTER_HOUR = timedelta(minutes=15)
 
@@ -89,6 +92,17 @@ def parse_name(name: str) -> SourceFile | None:
     return SourceFile(name, "translated" if match["translated"] else "events", span, *days)
 
 
+def tomorrow_of(today: date) -> date:
+    """The last day that a file may be of: GDELT's stamps run some minutes ahead of the clock."""
+    return today + timedelta(days=1)
+
+
+def possible_until() -> date | None:
+    """The last day that a file may be of, by the clock; None: the clock is wrong."""
+    today = datetime.now(UTC).date()
+    return tomorrow_of(today) if today >= CLOCK_IS_WRONG_BEFORE else None
+
+
 def is_other_file(name: str) -> bool:
     """Whether the name is that of a mentions or knowledge-graph file, which are not read."""
     return _OTHER.search(name) is not None
@@ -131,8 +145,13 @@ def gaps(files: list[SourceFile], since: date | None, until: date | None) -> Ite
     """Files that ought to be between the first and the last of a list and are not.
 
     Days before the first or after the last are not gaps: the archive has not begun, or the day is
-    not published yet.
+    not published yet. Nor are days to come: a misprint of a year, 2099 for 2009, is no reason to
+    expect three million files.
     """
+    limit = possible_until()
+    if limit is not None:
+        files = [file for file in files if file.first_day is None or file.first_day <= limit]
+        until = min(until or limit, limit)
     for kind in ("events", "translated"):
         quarters = [file for file in files if file.span == "quarter" and file.kind == kind]
         yield from _missing_quarters(quarters, since, until)
@@ -168,6 +187,8 @@ def _missing_quarters(
         return
     tail = ".translation.export.CSV.zip" if files[0].kind == "translated" else ".export.CSV.zip"
     first, last = (_moment(edge(stamps)) for edge in (min, max))
+    if last.date() >= SECOND_GDELT:  # else it is an archive of something else
+        first = max(first, datetime.combine(SECOND_GDELT, time.min))
     slot = datetime.combine(max(first.date(), since or date.min), time.min)
     last = min(last, datetime.combine(until or date.max, time.max))
     while slot <= last:

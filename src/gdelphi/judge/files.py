@@ -27,9 +27,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gdelphi.common.errors import JudgeError
-from gdelphi.common.files import alone, atomic_write, write_text_atomically
+from gdelphi.common.files import alone, atomic_write, text_digest, write_text_atomically
 
 KINDS: Final = ("probabilities", "shares", "expected", "futures")
+SCORES: Final = "scores"
+MARK: Final = b"days"
+"""in the footer of a stored forecast's scores: which days they were made from"""
 WEEK: Final = "week"
 
 
@@ -147,16 +150,18 @@ class BacktestFolder:
 
 def scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
     """Where the scores of a stored forecast lie, in the folder of forecasts."""
-    return folder / "scores" / origin.isoformat() / f"{id}.parquet"
+    return folder / SCORES / origin.isoformat() / f"{id}.parquet"
 
 
 def week_scores_path(folder: Path, origin: date, id: str) -> Path:  # noqa: A002 - as in the store
     """The same of a forecast's week."""
-    return folder / "scores" / origin.isoformat() / f"{id}-week.parquet"
+    return folder / SCORES / origin.isoformat() / f"{id}-week.parquet"
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """A Parquet file, whole or not at all."""
+def write_table(table: pa.Table, path: Path, *, mark: str | None = None) -> None:
+    """A Parquet file, whole or not at all; with a mark of the days that it was made from."""
+    if mark is not None:
+        table = table.replace_schema_metadata({MARK: mark})
     with atomic_write(path) as part:
         pq.write_table(table, part, compression="zstd", write_page_checksum=True)
 
@@ -179,6 +184,22 @@ def read_columns(path: Path) -> list[str]:
     except (OSError, pa.ArrowException):
         return []
     return names
+
+
+def days_mark(fingerprints: Mapping[date, str], since: date, until: date) -> str:
+    """A mark of the days that decide the outcomes of a forecast: another one if one of them has
+    changed at its source."""
+    days = sorted(day for day in fingerprints if since <= day <= until)
+    return text_digest(repr([(day.isoformat(), fingerprints[day]) for day in days]))
+
+
+def read_mark(path: Path) -> str | None:
+    """What a file of scores says of the days that it was made from; None: nothing."""
+    try:
+        mark = (pq.read_schema(path).metadata or {}).get(MARK)
+    except (OSError, pa.ArrowException):
+        return None
+    return mark.decode(errors="replace") if mark else None
 
 
 def as_json(content: Mapping[str, Any]) -> str:

@@ -11,11 +11,14 @@ from these, so nothing has to be recovered from a Brier score. A file without pr
 earlier versions wrote them, is made again.
 
 A day is held against the forecast when it is complete. A surge is told by the days before the
-origin as the store has them now.
+origin as the store has them now. The file carries a mark of all these days: when one of them
+changes at its source (a file that came late, or was replaced) the scores are made again.
+
+A forecast that cannot be read is named and passed over. One process scores at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -23,15 +26,26 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gdelphi.common.errors import JudgeError
+from gdelphi.common.checksums import is_damaged
+from gdelphi.common.errors import ForecastError, JudgeError
+from gdelphi.common.files import alone
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import LEVELS, TARGETS, FloatArray
-from gdelphi.forecast.archive import ForecastArchive, StoredForecast
+from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
 from gdelphi.forecast.tables import FUTURES_COLUMN
-from gdelphi.judge.files import read_columns, read_table, scores_path, write_table
+from gdelphi.judge.files import (
+    SCORES,
+    days_mark,
+    read_columns,
+    read_mark,
+    read_table,
+    scores_path,
+    write_table,
+)
 from gdelphi.judge.score_week import WeekScoreResult, score_weeks
+from gdelphi.measures.cloud_update import day_fingerprints
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.targets import LOOK_BACK, outcomes
 from gdelphi.scores.probabilities import (
@@ -74,35 +88,55 @@ class ScoreResult:
     standings: list[PublishedScore]
     weeks: WeekScoreResult
     """the same of the seven days after the origins"""
+    damaged: list[str] = field(default_factory=list)
+    """what is wrong with forecasts that cannot be read, and so are not scored"""
 
 
 def score_forecasts(settings: Settings, folder: Path, *, as_of: date | None = None) -> ScoreResult:
     """Score all forecasts of a folder whose day has come and that have no scores yet."""
-    archive = ForecastArchive(folder)
-    manifests = archive.list()
-    if not manifests:
+    manifests, damaged = ForecastArchive(folder).read()
+    if not manifests and not damaged:
         raise JudgeError(f"no forecasts in {folder}: `gdelphi forecast --out {folder}` makes some")
+    with alone(folder / SCORES):
+        return _score(settings, folder, manifests, damaged, as_of)
+
+
+def _score(
+    settings: Settings,
+    folder: Path,
+    manifests: Sequence[ForecastManifest],
+    damaged: list[str],
+    as_of: date | None,
+) -> ScoreResult:
+    archive, fingerprints = ForecastArchive(folder), day_fingerprints(settings)
     new, known, waiting = [], 0, 0
     for manifest in manifests:
         path = scores_path(folder, manifest.recipe.origin, manifest.id)
-        if path.exists() and PUBLISHED in read_columns(path):  # else scored by an earlier version
+        since = manifest.recipe.origin - timedelta(days=LOOK_BACK)
+        mark = days_mark(fingerprints, since, manifest.target_day)
+        there = PUBLISHED in read_columns(path) and not is_damaged(path)
+        if there and read_mark(path) == mark:
             known += 1
         elif resolve_origin(settings, manifest.target_day, as_of=as_of, allow_partial=True).partial:
-            waiting += 1
+            known, waiting = known + there, waiting + (not there)
         else:
-            stored = archive.load(manifest.recipe.origin, manifest.id)
-            write_table(scores_of(settings, stored), path)
+            try:
+                stored = archive.load(manifest.recipe.origin, manifest.id)
+            except ForecastError as error:
+                damaged.append(str(error))
+                continue
+            write_table(scores_of(settings, stored), path, mark=mark)
             new.append(manifest.id)
     paths = {
         (manifest.target_day, manifest.id): scores_path(folder, manifest.recipe.origin, manifest.id)
         for manifest in manifests
         if not manifest.hindsight
     }
-    paths = {key: path for key, path in paths.items() if path.exists()}
-    hindsight = known + len(new) - len(paths)
+    paths = {key: path for key, path in paths.items() if path.exists() and not is_damaged(path)}
+    hindsight = max(0, known + len(new) - len(paths))
     standings = list(_published_scores(paths))
-    weeks = score_weeks(settings, archive, as_of=as_of)
-    return ScoreResult(folder, new, known, waiting, hindsight, standings, weeks)
+    weeks = score_weeks(settings, archive, fingerprints, damaged, as_of=as_of)
+    return ScoreResult(folder, new, known, waiting, hindsight, standings, weeks, damaged)
 
 
 def scores_of(settings: Settings, stored: StoredForecast) -> pa.Table:

@@ -1,11 +1,11 @@
 """Scores of the weeks of stored forecasts, seven days later.
 
 As the scores of tomorrow (`score.py`) they lie beside the forecasts, here as
-`scores/ORIGIN/ID-week.parquet`, and are made once, when the last day of the week is complete. The
-columns are those of a judged week in a backtest.
+`scores/ORIGIN/ID-week.parquet`. They are made when the last day of the week is complete, and again
+if one of their days changes. The columns are those of a judged week in a backtest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,13 +13,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from gdelphi.common.checksums import is_damaged
+from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import AHEAD, TARGETS, WeekForecast
 from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.week import FORECASTERS
 from gdelphi.forecast.week_tables import WITHIN
-from gdelphi.judge.files import read_table, week_scores_path, write_table
+from gdelphi.judge.files import (
+    days_mark,
+    read_mark,
+    read_table,
+    week_scores_path,
+    write_table,
+)
 from gdelphi.judge.week import HORIZONS, WeekScore, judged_weeks, week_scores, week_table
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.targets import LOOK_BACK
@@ -40,9 +48,15 @@ class WeekScoreResult:
 
 
 def score_weeks(
-    settings: Settings, archive: ForecastArchive, *, as_of: date | None = None
+    settings: Settings,
+    archive: ForecastArchive,
+    fingerprints: Mapping[date, str],
+    damaged: list[str],
+    *,
+    as_of: date | None = None,
 ) -> WeekScoreResult:
-    """Score the weeks of forecasts that are over and have no scores yet."""
+    """Score the weeks of forecasts that are over and have no scores of these days yet; what is
+    wrong with those that cannot be read is added to `damaged`."""
     folder = archive.folder
     scored, known, waiting = [], 0, 0
     manifests = [manifest for manifest in archive.list() if manifest.recipe.week]
@@ -50,13 +64,20 @@ def score_weeks(
         origin = manifest.recipe.origin
         path = week_scores_path(folder, origin, manifest.id)
         last = origin + timedelta(days=AHEAD)
-        if path.exists():
+        mark = days_mark(fingerprints, origin - timedelta(days=LOOK_BACK), last)
+        there = path.exists() and not is_damaged(path)
+        if there and read_mark(path) == mark:
             known += 1
         elif resolve_origin(settings, last, as_of=as_of, allow_partial=True).partial:
-            waiting += 1
+            known, waiting = known + there, waiting + (not there)
         else:
-            stored = archive.load(origin, manifest.id)
-            write_table(week_scores_of(settings, stored), path)
+            try:
+                stored = archive.load(origin, manifest.id)
+            except ForecastError as error:
+                if str(error) not in damaged:
+                    damaged.append(str(error))
+                continue
+            write_table(week_scores_of(settings, stored), path, mark=mark)
             scored.append(manifest.id)
     return WeekScoreResult(scored, known, waiting, week_standings(folder, manifests))
 
@@ -106,6 +127,7 @@ def week_standings(folder: Path, manifests: Sequence[ForecastManifest]) -> list[
         for manifest in manifests
         if not manifest.hindsight
         and (path := week_scores_path(folder, manifest.recipe.origin, manifest.id)).exists()
+        and not is_damaged(path)
     }
     if not paths:
         return []

@@ -105,6 +105,13 @@ def stale_days(settings: Settings) -> list[date]:
     return [facts.day for facts in there if made.get(facts.day) != facts.fingerprint]
 
 
+def day_fingerprints(settings: Settings) -> dict[date, str]:
+    """A mark of each day's rows and files: another one where a file was late or was replaced."""
+    with Store(settings).reading() as connection:
+        days = _days(connection, measures_folder(settings))
+    return {facts.day: facts.fingerprint for facts in days}
+
+
 def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
     """One cloud straight from the store, whatever has been gathered before."""
     with Store(settings).reading() as connection:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gdelphi.common.checksums import is_damaged, remove_file
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import alone, atomic_write, write_json_atomically
 
@@ -90,7 +91,7 @@ class DayManifest:
         # Not those that are known alone: a run that was killed leaves files that are not yet.
         gone = set(self._folder.days()).difference(days)
         for day in gone:
-            self._folder.path(day).unlink()
+            remove_file(self._folder.path(day))
             self.known.pop(day, None)
         if gone:
             self.save()
@@ -146,7 +147,7 @@ def keep_json(path: Path, key: str, compute: Callable[[], T]) -> T:
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
         kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["key"] == key:
+        if kept["key"] == key and not is_damaged(path):
             value: T = kept["value"]
             return value
     value = compute()

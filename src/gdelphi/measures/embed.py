@@ -8,7 +8,6 @@ come later are placed in it; `refit` fits a new one, after which models have to 
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
+from gdelphi.common.checksums import is_damaged
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import atomic_write
 from gdelphi.common.progress import SILENT
@@ -150,7 +150,7 @@ def finest_codes(settings: Settings, space: Space) -> VectorArray:
     """The finest codes as points of a space, [finest, verb dimensions]: what atoms are projected
     through. Computed once, and kept."""
     path = measures_folder(settings) / "basis" / f"{space.fingerprint}.npy"
-    with suppress(FileNotFoundError):
+    if path.exists() and not is_damaged(path):
         kept: VectorArray = np.load(path)
         return kept
     finest = finest_points(Points(space, open_cache(settings)))

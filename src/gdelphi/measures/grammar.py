@@ -143,7 +143,10 @@ def _fips() -> Mapping[str, str]:
 
 
 def _unquoted(shown: str) -> str:
-    return unquote(shown, errors="surrogatepass")
+    try:
+        return unquote(shown, errors="surrogatepass")
+    except UnicodeDecodeError:  # bytes that are no character: no code reads like this
+        return shown
 
 
 # --- actors ---------------------------------------------------------------------------------------

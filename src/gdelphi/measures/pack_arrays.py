@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from gdelphi.common.checksums import is_damaged
 from gdelphi.common.files import atomic_write
 from gdelphi.common.types import (
     TARGETS,
@@ -103,7 +104,7 @@ def read_pack_arrays(pack: Pack) -> PackArrays:
 def _surges(pack: Pack, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Thresholds [stream, day, code] and pooled rates [day, code] of surges after each day."""
     path = pack.folder / "surges.npz"
-    if path.exists():
+    if path.exists() and not is_damaged(path):
         with np.load(path) as kept:
             return kept["thresholds"], kept["rates"]
     thresholds = np.full(shares.shape, np.nan)

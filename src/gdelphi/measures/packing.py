@@ -5,7 +5,6 @@ processes; days are written in their order, so one seed gives one pack, whatever
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
+from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import atomic_write, text_digest
+from gdelphi.common.files import atomic_write, is_alive, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -150,8 +150,8 @@ def pack_days(
         )
     root = measures_folder(settings) / "packs"
     folder = root / text_digest(repr((FORMAT, facts, seed)))
-    made = not (folder / "pack.json").exists()
-    if made:
+    made = not (folder / "pack.json").exists() or bool(damaged_files(folder))
+    if made:  # a damaged pack would give other probabilities under the same name
         with atomic_write(folder) as part:
             _write(settings, space, facts, part, seed=seed, on_day=on_day)
             if folder.exists():  # not whole, or made by another process meanwhile
@@ -168,17 +168,14 @@ def _being_made(folder: Path) -> bool:
     if not folder.name.startswith("."):
         return False
     try:
-        os.kill(int(folder.name.split(".")[-2]), 0)  # .NAME.PID.part
-    except (ValueError, ProcessLookupError):
+        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
+    except ValueError:
         return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:
     pack = Pack(folder)
-    size = sum(path.stat().st_size for path in folder.iterdir())
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.name != CHECKSUMS)
     points, atoms = pack.sizes
     present = int(pack.present.sum())
     streams = pack.facts.streams

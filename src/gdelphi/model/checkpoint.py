@@ -1,10 +1,13 @@
 """The folder of a training: the trained model, and the checkpoint that a run resumes from.
 
     model.safetensors, config.json  the model, in the convention of `from_pretrained`
-    training.json                   settings, data and space that it comes from, scores, history
+    training.json                   settings, data and space that it comes from, scores, history;
+                                    written last, with the digest of the weights that it speaks of
     metrics.jsonl                   a line for every few steps and for every evaluation
     space/ or tokenizer.json        the space of its points, or the words of a text model
     README.md                       the model card, written from what was measured
+    checksums.txt                   of all of these: a model that is not as it was written is not
+                                    used
     state/run.safetensors           the checkpoint: weights, EMA, moments; in its header the record
 
 Nothing is ever pickled: tensors go through safetensors and numbers through JSON. The checkpoint is
@@ -25,8 +28,15 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from gdelphi import __version__
+from gdelphi.common.checksums import damaged_files, forget_file, note_file, remove_file
 from gdelphi.common.errors import TrainingError
-from gdelphi.common.files import alone, atomic_write, write_json_atomically, write_text_atomically
+from gdelphi.common.files import (
+    alone,
+    atomic_write,
+    weights_digest,
+    write_json_atomically,
+    write_text_atomically,
+)
 from gdelphi.measures.space import Space, load_space
 from gdelphi.model.config import MeasureConfig
 from gdelphi.model.network import MeasureModel
@@ -40,6 +50,8 @@ FREE: Final = tuple(
     for name in ("log_every", "save_every", "device", "decoder_steps")
 )
 """settings that may be others when a run is resumed"""
+STATE: Final = "state"
+"""folder of the checkpoint, which a model in use does without"""
 
 
 @dataclass
@@ -83,6 +95,7 @@ def load_measure_model(folder: Path, device: torch.device | str = "cpu") -> Trai
         raise TrainingError(f"no model in {folder}: `gdelphi train --out {folder}` makes one")
     training = read_training(folder, again)
     try:
+        _refuse_half_written(folder, training)
         config = MeasureConfig.from_pretrained(folder, local_files_only=True)
         model = MeasureModel(config)
         model.load_state_dict(load_file(folder / "model.safetensors"))
@@ -114,7 +127,29 @@ def read_training(folder: Path, again: str) -> dict[str, Any]:
             f"the model in {folder} was written by another version of gdelphi (format {number}, "
             f"this one reads {FORMAT}): {again}"
         )
+    check_model_files(folder, again)
     return training
+
+
+def check_model_files(folder: Path, again: str) -> None:
+    """Refuse a model of which a file is not what was written: it would publish other numbers."""
+    damaged = damaged_files(folder, skip=(STATE,))
+    if damaged:
+        names = ", ".join(str(path.relative_to(folder)) for path in damaged)
+        raise TrainingError(
+            f"the model in {folder} cannot be read ({names}: not what was written): bring it back "
+            f"from a copy, take the one before with `gdelphi promote --rollback`, or {again}"
+        )
+
+
+def _refuse_half_written(folder: Path, training: Mapping[str, Any]) -> None:
+    """A training that is killed amid writing leaves weights that training.json does not know."""
+    known = training.get("weights")  # not there in models of earlier versions
+    if known is not None and known != weights_digest(folder):
+        raise ValueError(
+            "training.json is of other weights; a training that was killed goes on when it is run "
+            "again"
+        )
 
 
 def reason_of(error: Exception) -> str:
@@ -128,10 +163,11 @@ class ModelFolder:
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
         self.folder = folder
         self.origin: dict[str, Any] = json.loads(json.dumps(origin))
-        self._checkpoint = folder / "state" / "run.safetensors"
+        self._checkpoint = folder / STATE / "run.safetensors"
         self._metrics = folder / "metrics.jsonl"
         self.on_line: Callable[[Mapping[str, Any]], None] | None = None
         """is told each line of metrics"""
+        self._noted = True
 
     def alone(self) -> AbstractContextManager[None]:
         """No other training writes here meanwhile."""
@@ -145,11 +181,11 @@ class ModelFolder:
     def clear(self) -> None:
         """Forget an earlier run."""
         for name in ("training.json", "config.json", "model.safetensors", "README.md"):
-            (self.folder / name).unlink(missing_ok=True)
+            remove_file(self.folder / name)
         for path in self.folder.glob("published-*.json"):
-            path.unlink()  # they were fitted to the model that goes
-        self._metrics.unlink(missing_ok=True)
-        self._checkpoint.unlink(missing_ok=True)
+            remove_file(path)  # they were fitted to the model that goes
+        remove_file(self._metrics)
+        remove_file(self._checkpoint)
 
     def load_checkpoint(self) -> tuple[Tensors, TrainingRecord] | None:
         """The checkpoint of an earlier run of the same origin; None where nothing is."""
@@ -201,17 +237,24 @@ class ModelFolder:
         config.architectures = [type(model).__name__]
         write_text_atomically(self.folder / "config.json", config.to_json_string())
         _save_tensors(weights, self.folder / "model.safetensors", {"format": "pt"})
+        write_text_atomically(self.folder / "README.md", card)
+        if self._metrics.exists():
+            note_file(self._metrics, self._metrics)
+            self._noted = True
         training = {
             "format": FORMAT,
             "gdelphi": __version__,
+            "weights": weights_digest(self.folder),
             "origin": self.origin,
             **asdict(record),
         }
         write_json_atomically(self.folder / "training.json", training)
-        write_text_atomically(self.folder / "README.md", card)
 
     def log(self, line: Mapping[str, Any]) -> None:
-        """Add a line to metrics.jsonl."""
+        """Add a line to metrics.jsonl, which has a checksum when the model is next saved."""
+        if self._noted:
+            forget_file(self._metrics)
+            self._noted = False
         with self._metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self.on_line is not None:

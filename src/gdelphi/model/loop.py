@@ -247,7 +247,8 @@ def memory_explained(task: TrainingTask) -> Iterator[None]:
 def _begin(run: TrainingRun, folder: ModelFolder, *, resume: bool) -> None:
     """Resume the checkpoint that is there, or leave a first one.
 
-    The first checkpoint is written before anything else, so that a folder with a model and no
+    What the model is used with comes first, then the first checkpoint, and the model last: a
+    folder with a model has its space, whenever the run is killed, and one with a model and no
     checkpoint is never one of ours that was killed.
     """
     main = run.accelerator.is_main_process
@@ -259,9 +260,9 @@ def _begin(run: TrainingRun, folder: ModelFolder, *, resume: bool) -> None:
     if checkpoint:
         run.resume(*checkpoint)
     if main:
+        run.task.save_beside(folder.folder)
         if not checkpoint:
             folder.save_checkpoint(run.tensors(), run.record)
-        run.task.save_beside(folder.folder)
         folder.forget_after(run.record.step)
 
 

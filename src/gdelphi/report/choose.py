@@ -14,11 +14,9 @@ from typing import Final
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.forecast.archive import (
-    MANIFEST,
     ForecastArchive,
     ForecastManifest,
     StoredForecast,
-    read_manifest,
 )
 
 HORIZON: Final = 1
@@ -78,14 +76,7 @@ def rank(manifest: ForecastManifest) -> tuple[int, datetime, str]:
 
 def read_forecast_folder(folder: Path) -> ForecastFolder:
     """Look through a folder of forecasts; one that is not there has none."""
-    manifests: list[ForecastManifest] = []
-    problems: list[str] = []
-    for path in sorted(folder.glob(f"*-*-*/[!.]*/{MANIFEST}")):
-        try:
-            manifest = read_manifest(path.parent)
-        except ForecastError as error:
-            problems.append(str(error))
-            continue
-        if manifest.recipe.horizon == HORIZON:
-            manifests.append(manifest)
-    return ForecastFolder(folder, tuple(manifests), tuple(problems))
+    read, problems = ForecastArchive(folder).read()
+    manifests = sorted(read, key=lambda one: (one.recipe.origin, one.id))
+    tomorrow = tuple(one for one in manifests if one.recipe.horizon == HORIZON)
+    return ForecastFolder(folder, tomorrow, tuple(problems))

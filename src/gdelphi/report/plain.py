@@ -1,10 +1,9 @@
 """Text and numbers made plain and safe: what comes from data passes here before it is shown.
 
 Content (report.json) keeps a text's characters, since escaping is the work of whoever shows it, but
-for those that no reader can see and some programs obey: control characters other than tab and
-newline, halves of surrogate pairs and U+FFFE and U+FFFF, which are not allowed in XML. Numbers are
-rounded: five digits after the point say more than a probability can, and a page of 50 countries
-carries fifty thousand of them.
+for those that no reader can see and some programs obey (`common/texts.py`). Numbers are rounded:
+five digits after the point say more than a probability can, and a page of 50 countries carries
+fifty thousand of them.
 
 On a page, escaping is the template engine's work (jinja2 with autoescape) and, in the browser, that
 of textContent. The rest is done here: characters that turn the reading direction of what follows,
@@ -19,30 +18,20 @@ from urllib.parse import quote, urlsplit
 
 from markupsafe import Markup, escape
 
+from gdelphi.common.texts import DIRECTION
+from gdelphi.common.texts import clean as clean
 from gdelphi.gdelt.cameo import event_codes
 
 DIGITS: Final = 5
-_DROPPED: Final = {
-    code: None
-    for code in (*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
-    if chr(code) not in "\t\n"
-}
 LONGEST: Final = 160
 LONGEST_ADDRESS: Final = 2000
-# explicit embeddings, overrides, isolates and marks of direction; zero-width joiners stay, some
-# scripts need them; U+2028 and U+2029 end lines in script
-_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_DIRECTION = re.compile(f"[{''.join(map(chr, DIRECTION))}]")
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _UNSAFE_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f-\x9f<>\"'`\\^{|}]")
 _IN_SCRIPT = str.maketrans({c: f"\\u{ord(c):04x}" for c in ("<", ">", "&", "\u2028", "\u2029")})
 
 
 # --- content --------------------------------------------------------------------------------------
-
-
-def clean(text: str) -> str:
-    """A text without control characters."""
-    return text.translate(_DROPPED)
 
 
 def clean_or_none(text: str | None) -> str | None:

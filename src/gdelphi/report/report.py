@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gdelphi import __version__
+from gdelphi.common.checksums import note_file
 from gdelphi.common.errors import ForecastError, ReportError
 from gdelphi.common.files import alone
 from gdelphi.common.percent import percent
@@ -308,8 +309,10 @@ def _put(folder: Path, files: dict[str, str]) -> None:
             (beside / name).write_text(text, encoding="utf-8")
         if folder.exists():
             for name in files:
+                note_file(folder / name, beside / name)
                 (beside / name).replace(folder / name)
         else:
+            note_file(folder, beside)
             beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -12,21 +12,13 @@ from datetime import date
 from itertools import count
 from typing import Any, Final
 
+from gdelphi.common.texts import guarded
 from gdelphi.report.content import CountryReport, Report
 from gdelphi.report.week_content import Chance, CountryWeek, WeekRoot
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""beginnings that a spreadsheet may obey, their wide forms too"""
 QUANTILES: Final = ("q05", "q25", "q50", "q75", "q95")
 
 CsvRow = Sequence[Any]
-
-
-def guarded(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value.lstrip(" ").startswith(FORMULA):
-        return f"'{value}"
-    return value
 
 
 def as_csv(names: Sequence[str], rows: Iterable[CsvRow]) -> str:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.files import atomic_write, text_digest
 from gdelphi.common.progress import OnStep, silent
@@ -188,7 +189,7 @@ def stack_of_pack(settings: Settings, sequences: Sequences, on_step: OnStep = si
     origin = repr((FITTED, asdict(sequences.pack.facts), days))
     root = measures_folder(settings) / "stacks"
     folder = root / text_digest(origin)
-    if not (folder / "stack.json").exists():
+    if not (folder / "stack.json").exists() or damaged_files(folder):
         try:
             fit = fit_stack(sequences.pack.count_panel, days, on_step)
         except ForecastError as error:

@@ -23,6 +23,7 @@ from gdelphi.common.errors import (
     QueryError,
     StoreBusy,
     StoreError,
+    StoreMemoryError,
 )
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
@@ -32,10 +33,20 @@ from gdelphi.store.schema import (
     MIGRATIONS,
     create_code_table,
 )
+from gdelphi.store.seal import break_seal, seal
 
 POLL_SECONDS = 0.05
 VACUUM_TASKS = 100  # DuckDB's own default
 LET_IN_SECONDS = 5.0  # how long a writer stands aside for those who wait
+
+DAMAGE = (
+    duckdb.IOException,
+    duckdb.InternalException,
+    duckdb.SerializationException,
+    duckdb.FatalException,
+)
+"""what DuckDB raises on files that are not as it wrote them"""
+_DAMAGED = re.compile("corrupt|checksum|deserialize", re.IGNORECASE)
 
 Row = tuple[Any, ...]
 
@@ -63,10 +74,13 @@ class Connection:
         """Run a statement and return all its rows."""
         try:
             return self._duck.execute(sql, parameters).fetchall()
-        except duckdb.IOException as error:
-            raise StoreError(_unreadable(self.store.path, error)) from error
+        except duckdb.OutOfMemoryException as error:
+            raise StoreMemoryError(
+                f"{self.store.path}: more memory is needed than store_memory allows: raise it "
+                f"({_first_line(error)})"
+            ) from error
         except duckdb.Error as error:
-            raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
+            raise StoreError(_what_failed(self.store.path, error)) from error
 
     def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
         """The first value of the first row."""
@@ -77,13 +91,20 @@ class Connection:
         try:
             return self._duck.execute(sql, parameters).to_arrow_table()
         except duckdb.Error as error:
-            raise StoreError(f"{self.store.path}: {_first_line(error)}") from error
+            raise StoreError(_what_failed(self.store.path, error)) from error
 
     def table(self, sql: str) -> tuple[list[str], list[Row]]:
         """Column names and rows of a user's query."""
         try:
             result = self._duck.execute(sql)
-            return [column[0] for column in result.description or ()], result.fetchall()
+            if result is None:  # of a text without a statement, whatever DuckDB's types say
+                raise QueryError('there is no query: `gdelphi sql "select ..."`')
+            columns = [column[0] for column in result.description or ()]
+            return columns, result.fetchall() if columns else []
+        except DAMAGE as error:
+            raise StoreError(_what_failed(self.store.path, error)) from None
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
         except duckdb.Error as error:
             raise QueryError(str(error).strip()) from None
 
@@ -163,6 +184,7 @@ class Store:
             yield connection
         finally:
             connection.close()
+            seal(self.path)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -199,13 +221,12 @@ class Store:
             while True:
                 try:
                     return self._connect(read_only=read_only)
-                except duckdb.IOException as error:
-                    if "lock" not in str(error):
+                except duckdb.Error as error:
+                    # Not any "lock": what is told of damage speaks of blocks.
+                    if "set lock on file" not in str(error):
                         raise StoreError(_unreadable(self.path, error)) from None
                     if time.monotonic() >= deadline:
                         raise StoreBusy(self._who_holds(str(error))) from None
-                except duckdb.Error as error:
-                    raise StoreError(_unreadable(self.path, error)) from None
                 mark = mark or self._announce()
                 time.sleep(POLL_SECONDS)
         finally:
@@ -223,6 +244,8 @@ class Store:
             config["preserve_insertion_order"] = False  # rows have ids: their order says nothing
             config["max_vacuum_tasks"] = 0  # see Connection.compact
         connection = duckdb.connect(str(self.path), read_only=read_only, config=config)
+        if not read_only:
+            break_seal(self.path)
         # A process that multiprocessing has started looks interactive to DuckDB, which then draws.
         connection.execute("SET enable_progress_bar = false")
         return connection
@@ -258,10 +281,19 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
+def _what_failed(path: Path, error: Exception) -> str:
+    """A statement of ours has failed: the store is damaged, or the statement is at fault."""
+    if isinstance(error, DAMAGE):
+        return _unreadable(path, error)
+    return f"{path}: {_first_line(error)}"
+
+
 def _unreadable(path: Path, error: Exception) -> str:
+    words = _first_line(error)
+    state = "is damaged" if _DAMAGED.search(words) else "cannot be read as a store"
     return (
-        f"{path} cannot be read as a store: {_first_line(error)}. If it is damaged, restore it "
-        "from a backup, or move it away and ingest again"
+        f"{path} {state}: {words}. If it is damaged, restore it from a backup and `gdelphi ingest` "
+        "what has come since, or move it away and ingest all again (docs/operations.md)"
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdelphi.common.errors import StoreError
+from gdelphi.common.errors import StoreError, StoreMemoryError
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import (
@@ -42,6 +42,8 @@ from gdelphi.store.strict_load import load_strictly
 
 SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
 LARGEST_BUFFER = 1 << 25
+WHOLE_NUMBERS = ("BIGINT", "INTEGER", "TINYINT")
+EXACT = (*WHOLE_NUMBERS, "DATE", "TIMESTAMP")  # types of which a value can be written in one way
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def load_files(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
     for ready in strict:
         try:
             counts[ready.file_id] = _load_strict(connection, ready)
+        except StoreMemoryError as error:  # what one file needs says nothing about the others
+            counts[ready.file_id] = error
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - its own transaction is rolled back
@@ -181,8 +185,15 @@ def _insert(group: Sequence[ReadyFile]) -> str:
     assert layout is not None  # noqa: S101
     trimmed = group[0].text.spaced
     columns = ", ".join(
-        f"nullif(trim({name}), '') AS {name}" if trimmed and kind == "VARCHAR" else name
-        for name, kind in layout.columns.items()
+        _column(name, kind, layout, trimmed=trimmed) for name, kind in layout.columns.items()
+    )
+    exact = {name: kind for name, kind in layout.columns.items() if kind in EXACT}
+    texts, values = (
+        f"concat_ws('|', {', '.join(given)})"
+        for given in (
+            [f"{name}_text" for name in exact],
+            [_written(name, kind, layout) for name, kind in exact.items()],
+        )
     )
     names = ", ".join(layout.columns)
     day = news_day(layout, group[0].file)
@@ -196,9 +207,33 @@ def _insert(group: Sequence[ReadyFile]) -> str:
             SELECT {names}, {day} AS NewsDay, file_id
             FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
             JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
+            WHERE {texts} = {values}
         )
         SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({story_duplicate_ids("text")}) FROM text
     """
+
+
+def _column(name: str, kind: str, layout: Layout, *, trimmed: bool) -> str:
+    """How a column is taken from the reader. Whole numbers and dates come as texts: a line in which
+    one is not written as DuckDB would write it (1e5, 0x10, 007, infinity) is left out, which the
+    count of lines tells, and its file goes the strict way."""
+    text = f"nullif(trim({name}), '')" if trimmed else name
+    if kind in WHOLE_NUMBERS:
+        return f"{text} AS {name}_text, TRY_CAST({text} AS {kind}) AS {name}"
+    if kind in EXACT:
+        parsed = f"try_strptime({text}, '{_format(kind, layout)}')::{kind}"
+        return f"{text} AS {name}_text, {parsed} AS {name}"
+    return f"{text} AS {name}" if trimmed and kind == "VARCHAR" else name
+
+
+def _written(name: str, kind: str, layout: Layout) -> str:
+    if kind in WHOLE_NUMBERS:
+        return f"{name}::VARCHAR"
+    return f"strftime({name}, '{_format(kind, layout)}')"
+
+
+def _format(kind: str, layout: Layout) -> str:
+    return "%Y%m%d" if kind == "DATE" else layout.time_format
 
 
 def _day_literal(file: SourceFile) -> str:
@@ -206,15 +241,17 @@ def _day_literal(file: SourceFile) -> str:
 
 
 def _reader(layout: Layout, group: Sequence[ReadyFile]) -> str:
-    types = ", ".join(f"'{name}': '{kind}'" for name, kind in layout.columns.items())
+    types = ", ".join(
+        f"'{name}': '{'VARCHAR' if kind in EXACT else kind}'"
+        for name, kind in layout.columns.items()
+    )
     largest = max(ready.text.size for ready in group)
     buffer = min(max(largest + 1, SMALLEST_BUFFER), LARGEST_BUFFER)
     paths: list[Path] = [ready.text.path for ready in group]
     return f"""
         read_csv([{", ".join(quoted(str(path)) for path in paths)}], columns = {{{types}}},
             auto_detect = false, header = false, delim = '\t', quote = '', escape = '',
-            new_line = '\\n', nullstr = '', dateformat = '%Y%m%d',
-            timestampformat = '{layout.time_format}', ignore_errors = true, filename = true,
+            new_line = '\\n', nullstr = '', ignore_errors = true, filename = true,
             buffer_size = {buffer})
     """
 

@@ -142,13 +142,13 @@ def _plan(
     """Compare what the archive lists with the ledger; without a store, nothing is known."""
     known: dict[str, Entry] = {}
     elsewhere: set[tuple[str, str]] = set()
-    last_day = None
+    loaded = None
     if connection is not None:
         known = ledger.entries(connection, archive.label)
         elsewhere = ledger.loaded_elsewhere(connection, archive.label)
-        last_day = ledger.last_day(connection, archive.label)
+        loaded = ledger.loaded_days(connection, archive.label)
     window = choose_window(
-        listing, settings, since=request.since, until=request.until, last_day=last_day
+        listing, settings, since=request.since, until=request.until, loaded=loaded
     )
     return make_plan(listing, known, elsewhere, window, force=request.force, stamp=archive.stamp)
 
@@ -224,7 +224,8 @@ class _Run:
         result = self.result
         if result.rejected:
             reasons = self.connection.rows(
-                f"SELECT {REASON_KIND}, count(*) FROM rejects JOIN ledger USING (file_id) "
+                f"SELECT {REASON_KIND}, sum(rejects.rows)::BIGINT "
+                "FROM rejects JOIN ledger USING (file_id) "
                 "WHERE loaded_at >= (SELECT started_at FROM runs WHERE run_id = ?) GROUP BY ALL",
                 [self.run_id],
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from gdelphi.gdelt.file_names import SourceFile
+from gdelphi.gdelt.file_names import FIRST_YEAR, LAST_YEAR, SourceFile, possible_until
 from gdelphi.store.connection import (
     Connection,
     arrow_table,
@@ -63,12 +63,13 @@ def loaded_elsewhere(connection: Connection, archive: str) -> set[tuple[str, str
     return {(name, md5) for name, md5 in rows}
 
 
-def last_day(connection: Connection, archive: str) -> date | None:
-    """The last day that a loaded file of this archive speaks for."""
-    day: date | None = connection.value(
-        "SELECT max(last_day) FROM ledger WHERE archive = ? AND status = 'loaded'", [archive]
-    )
-    return day
+def loaded_days(connection: Connection, archive: str) -> tuple[date, date] | None:
+    """The first and the last day that a loaded file of this archive speaks for."""
+    first, last = connection.rows(
+        "SELECT min(first_day), max(last_day) FROM ledger WHERE archive = ? AND status = 'loaded'",
+        [archive],
+    )[0]
+    return (first, last) if first and last else None
 
 
 def enter(
@@ -143,11 +144,16 @@ def note_days_of_rows(connection: Connection, file_id: int) -> None:
         """
         UPDATE ledger SET first_day = days.first, last_day = days.last
         FROM (
-            SELECT min(NewsDay) AS first, max(NewsDay) AS last FROM events WHERE FileId = $id
+            SELECT min(NewsDay) AS first, max(NewsDay) AS last FROM events
+            WHERE FileId = $id AND NewsDay BETWEEN $earliest AND $latest
         ) days
         WHERE file_id = $id AND span = 'open'
         """,
-        {"id": file_id},
+        {
+            "id": file_id,
+            "earliest": date(FIRST_YEAR, 1, 1),
+            "latest": possible_until() or date(LAST_YEAR, 12, 31),
+        },
     )
 
 

@@ -11,6 +11,8 @@ from gdelphi.gdelt.archive import Listing
 from gdelphi.gdelt.file_names import SourceFile, gaps
 from gdelphi.store.ledger import Entry
 
+FOLLOWED_DAYS = 30  # files that were in no list on their day are looked for so long
+
 
 @dataclass(frozen=True)
 class DayWindow:
@@ -58,9 +60,10 @@ def choose_window(
     *,
     since: date | None,
     until: date | None,
-    last_day: date | None,
+    loaded: tuple[date, date] | None,
 ) -> DayWindow:
-    """The days of a run. Without `since`: from the last day that this archive has brought.
+    """The days of a run. Without `since`: from FOLLOWED_DAYS before the last day that this archive
+    has brought, but not before the first: GDELT puts files on its site days late.
 
     A store that has nothing from this archive takes all of a small one, and the last
     `default_days` of a large one (GDELT's own has more than forty years).
@@ -69,8 +72,10 @@ def choose_window(
         raise ConfigError(f"--since {since} is after --until {until}: no day lies between them")
     if since or listing.single:
         return DayWindow(since, until, "as asked", heal=False)
-    if last_day:
-        return DayWindow(last_day, until, "from the last day in the store", heal=True)
+    if loaded:
+        first = max(loaded[0], loaded[1] - timedelta(days=FOLLOWED_DAYS))
+        words = f"from the last day in the store, and what came late in {FOLLOWED_DAYS} days"
+        return DayWindow(first, until, words, heal=True)
     size = sum(file.size or 0 for file in listing.files.values())
     newest = max((file.last_day for file in listing.files.values() if file.last_day), default=None)
     if newest is None or size <= settings.default_gigabytes * 1e9:

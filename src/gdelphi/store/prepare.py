@@ -21,6 +21,7 @@ from gdelphi.common.errors import (
     FileMissing,
     FileRefused,
 )
+from gdelphi.common.files import is_alive
 from gdelphi.common.sections import IngestSettings
 from gdelphi.gdelt.archive import Archive
 from gdelphi.gdelt.faults import describe_error, raise_if_exhausted
@@ -200,7 +201,7 @@ def work_folder(place: Path) -> Iterator[Path]:
     """A folder for unpacked texts; those that killed runs left behind are removed."""
     if place.is_dir():
         for old in place.iterdir():
-            if old.name.isdigit() and not _alive(int(old.name)):
+            if old.name.isdigit() and not is_alive(int(old.name)):
                 shutil.rmtree(old, ignore_errors=True)
     folder = place / str(os.getpid())
     folder.mkdir(parents=True, exist_ok=True)
@@ -210,13 +211,3 @@ def work_folder(place: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             place.rmdir()  # unless another process uses it
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

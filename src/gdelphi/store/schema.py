@@ -299,6 +299,10 @@ def select_unknown_codes(among: str = "events") -> str:
 def _unknown_codes() -> Iterator[str]:
     yield f"CREATE VIEW unknown_codes AS {select_unknown_codes()}"
     yield _comment("VIEW", "unknown_codes", "codes in events that the official tables do not have")
+    yield _BLANK_COUNTRIES
+    yield _comment(
+        "VIEW", "blank_countries", "actors without a country code whose actor code tells one"
+    )
 
 
 def _views() -> Iterator[str]:
@@ -324,10 +328,64 @@ def _views() -> Iterator[str]:
     )
 
 
+def _rejects_in_numbers() -> Iterator[str]:
+    yield "ALTER TABLE rejects ADD COLUMN rows BIGINT DEFAULT 1"
+    yield _comment(
+        "COLUMN", "rejects.rows", "how many rows this stands for: beyond 10,000 of a file, many"
+    )
+
+
+def _no_secrets() -> Iterator[str]:
+    """Earlier versions told the user and password of an archive's address in reasons."""
+    for table, column in (("ledger", "reason"), ("ledger", "archive"), ("runs", "archive")):
+        yield (
+            f"UPDATE {table} SET {column} = regexp_replace({column}, "
+            f"'(https?://)[^/@ ]*@', '\\1', 'g') WHERE contains({column}, '@')"
+        )
+
+
+# In GDELT 2.0 of 2025 Romania's actors have codes that begin with ROU and no country code: the code
+# table has ROM. What the first three letters say is told beside the row; the row stays as it came.
+_BLANK_COUNTRIES = """
+    CREATE VIEW blank_countries AS
+    WITH blank AS (
+        SELECT GLOBALEVENTID, NewsDay, FileId, 1 AS actor, Actor1Code AS code FROM events
+        WHERE Actor1CountryCode IS NULL AND len(Actor1Code) >= 3
+        UNION ALL
+        SELECT GLOBALEVENTID, NewsDay, FileId, 2, Actor2Code FROM events
+        WHERE Actor2CountryCode IS NULL AND len(Actor2Code) >= 3
+    )
+    SELECT blank.*, cameo AS told, fips FROM blank
+    JOIN countries ON code[:3] = cameo OR code[:3] = iso3
+    WHERE cameo IS NOT NULL AND fips IS NOT NULL"""
+
+# A quarter of the 15-minute files have event dates that are nothing but "yesterday", "last week",
+# "last month", "last year" and "ten years ago", counted back from the day of the file.
+_PHRASE_DATES = """
+    CREATE VIEW phrase_dates AS
+    SELECT FileId, any_value(NewsDay) AS NewsDay, count(*) AS rows,
+        count_if(SQLDATE <> NewsDay) AS other_days
+    FROM events GROUP BY FileId
+    HAVING count_if(SQLDATE <> NewsDay) > 0
+        AND bool_and(NewsDay - SQLDATE IN (0, 1, 7, 30, 365, 3650))"""
+
+
+def _what_sources_leave_out() -> Iterator[str]:
+    yield _PHRASE_DATES
+    yield _comment(
+        "VIEW",
+        "phrase_dates",
+        "files whose event dates are 0, 1, 7, 30, 365 or 3650 days back only: resolved phrases",
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("files and runs", tuple(_bookkeeping())),
     Migration("events", tuple(_events())),
     Migration("views", tuple(_views())),
+    Migration("rejects in numbers", tuple(_rejects_in_numbers())),
+    Migration("no secrets", tuple(_no_secrets())),
+    Migration("what sources leave out", tuple(_what_sources_leave_out())),
 )
 
 # Made anew together with the code tables that they are made from.

@@ -6,7 +6,7 @@ an archive has are not in it. Files that the source does not have make neither: 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
+from gdelphi.gdelt.file_names import possible_until, tomorrow_of
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.rows import REASON_KIND
 
@@ -81,10 +82,16 @@ class Status:
     last_run: dict[str, Any] | None
     last_successful_run: dict[str, Any] | None
     fingerprint: str
+    blank_countries: dict[str, int] = field(default_factory=dict)
+    """actors without a country code whose actor code tells one: by the country"""
+    phrase_dated_files: int = 0
+    """files whose event dates are resolved phrases ("last year") and no dates"""
+    clock_behind: bool = False
+    """this machine's clock stands before the store's days: nothing can be said of freshness"""
 
     @property
     def alarming(self) -> bool:
-        return self.stale or self.incomplete
+        return self.stale or self.incomplete or self.clock_behind
 
     def is_complete(self, day: date) -> bool:
         """Whether a day is one of `complete_days`."""
@@ -96,15 +103,20 @@ class Status:
 
 def read_status(settings: Settings, as_of: date | None = None) -> Status:
     """Look at the store as it is."""
-    as_of = as_of or datetime.now(UTC).date()
+    today = datetime.now(UTC).date()
     with Store(settings).reading() as connection:
-        return _read(connection, settings.status, as_of)
+        status = _read(connection, settings.status, as_of or today)
+    behind = as_of is None and status.last_day is not None and status.last_day > tomorrow_of(today)
+    return replace(status, clock_behind=behind)
 
 
 def read_days(connection: Connection) -> list[DayStatus]:
     """The days that files in the ledger speak for, in their order."""
+    limit = possible_until() or date.max
     rows = connection.rows(
-        "SELECT NewsDay, rows, state, complete, loaded FROM days ORDER BY NewsDay"
+        "SELECT NewsDay, rows, state, complete, loaded FROM days WHERE NewsDay <= ? "
+        "ORDER BY NewsDay",
+        [limit],
     )
     return [DayStatus(*row) for row in rows]
 
@@ -135,7 +147,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
     latest = max(complete_days(days, as_of), default=None)
     gaps = list(_gaps(connection, days))
     loaded = [day.day for day in days if day.loaded]
-    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate) FROM events")[0]
+    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate)::BIGINT FROM events")[0]
     states = sorted({day.state for day in days})
     unknown: dict[str, dict[str, int]] = {}
     for kind, code, rows in connection.rows(
@@ -156,11 +168,12 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
             connection.rows("SELECT status, count(*) FROM ledger GROUP BY ALL ORDER BY ALL")
         ),
         rows=totals[0],
-        story_duplicates=totals[1],
+        story_duplicates=totals[1] or 0,
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
         rejects=dict(
             connection.rows(
-                f"SELECT {REASON_KIND}, count(*) FROM rejects GROUP BY ALL ORDER BY 2 DESC, 1"
+                f"SELECT {REASON_KIND}, sum(rows)::BIGINT FROM rejects "
+                "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
         unknown_codes=unknown,
@@ -168,6 +181,12 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         last_run=_run(connection, "true"),
         last_successful_run=_run(connection, "succeeded"),
         fingerprint=data_fingerprint(connection),
+        blank_countries=dict(
+            connection.rows(
+                "SELECT told, count(*) FROM blank_countries GROUP BY ALL ORDER BY 2 DESC, 1"
+            )
+        ),
+        phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
     )
 
 

@@ -6,9 +6,10 @@ in which something is odd: a line of another width, a value of the wrong type, a
 carriage return, bytes that are no UTF-8.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,12 +21,17 @@ from gdelphi.store.connection import Connection
 from gdelphi.store.ledger import Counts
 from gdelphi.store.rows import (
     COLUMNS,
+    REASON_KIND,
     news_day,
     quoted,
 )
 
 LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long
+INTEGER = "[+-]?[0-9]+"
+BLANK = "blank line"
+MOST_REJECTS = 10_000  # rows of one file that are kept with their text; of others the number is
+LONGEST_RAW = 1 << 16  # characters of a rejected row that are kept
 
 
 def load_strictly(
@@ -42,16 +48,19 @@ def load_strictly(
     connection.rows("DROP TABLE IF EXISTS staged")
     connection.rows(f"CREATE TEMP TABLE staged ({_staged_columns(layout)})")
     repaired = rows_in = 0
-    for numbers, lines, undecodable in _numbered_lines(text, skip_header=layout.has_header):
-        repaired += undecodable
-        rows_in += len(lines)
-        with connection.registered("arrived", pa.table({"line": numbers, "raw": lines})):
-            connection.rows(_stage(layout, file))
-    connection.rows(
-        "INSERT INTO rejects SELECT ?, ?, line, reason, raw FROM staged WHERE reason IS NOT NULL",
-        [file_id, file.name],
-    )
-    rejected = connection.value("SELECT count(*) FROM staged WHERE reason IS NOT NULL")
+    rejects = _Rejects(connection, file_id, file.name)
+    for piece in _numbered_lines(text, skip_header=layout.has_header):
+        repaired += piece.undecodable
+        rows_in += len(piece.lines) + len(piece.blank)
+        rejects.add_blank(piece.blank)
+        arrived = pa.table({"line": piece.numbers, "raw": piece.lines})
+        with connection.registered("arrived", arrived):
+            judged = connection.arrow(_judge(layout, file))
+        # Not by way of a table: what is deleted from one takes memory until the transaction ends.
+        with connection.registered("judged", judged):
+            connection.rows("INSERT INTO staged SELECT * FROM judged WHERE reason IS NULL")
+            rejects.take()
+    rejected = rejects.finish()
     if layout is REDUCED:
         names = ", ".join(layout.columns)
         connection.rows(
@@ -73,31 +82,95 @@ def load_strictly(
     return Counts(rows_in, accepted, rejected, duplicates, repaired), days
 
 
-def _numbered_lines(
-    text: UnpackedFile, *, skip_header: bool
-) -> Iterator[tuple[list[int], list[str], int]]:
-    """Lines with their numbers from 1, in pieces; and how many had bytes that are no UTF-8."""
+class _Rejects:
+    """Moves rejected rows from `staged` to `rejects`, piece by piece: a file of a billion blank
+    lines must cost neither the memory nor the disk. Beyond MOST_REJECTS they are counted, and one
+    row for each reason says how many more there were."""
+
+    def __init__(self, connection: Connection, file_id: int, name: str) -> None:
+        self._connection, self._file = connection, [file_id, name]
+        self._kept = 0
+        self._counted: Counter[str] = Counter()
+
+    def add_blank(self, lines: Sequence[int]) -> None:
+        """Blank lines, which need no judgement: there may be a billion of them."""
+        kept = lines[: MOST_REJECTS - self._kept]
+        columns = ("file_id", "file", "line", "reason", "raw")
+        rows = [(*self._file, line, BLANK, "") for line in kept]
+        self._connection.insert_rows("rejects", columns, rows)
+        self._kept += len(kept)
+        if len(lines) > len(kept):
+            self._counted[BLANK] += len(lines) - len(kept)
+
+    def take(self) -> None:
+        """Those among the lines that were just judged."""
+        bad = self._connection.value("SELECT count(*) FROM judged WHERE reason IS NOT NULL")
+        if not bad:
+            return
+        room = min(bad, MOST_REJECTS - self._kept)
+        if room:
+            self._connection.rows(
+                "INSERT INTO rejects (file_id, file, line, reason, raw) "
+                f"SELECT ?, ?, line, reason, raw[:{LONGEST_RAW}] FROM judged "
+                f"WHERE reason IS NOT NULL ORDER BY line LIMIT {room}",
+                self._file,
+            )
+            self._kept += room
+        for reason, number in self._connection.rows(
+            f"SELECT {REASON_KIND.replace('rejects.', '')}, count(*) FROM (SELECT reason "
+            f"FROM judged WHERE reason IS NOT NULL ORDER BY line OFFSET {room}) GROUP BY ALL"
+        ):
+            self._counted[reason] += number
+
+    def finish(self) -> int:
+        """Note the numbers of those that were not kept; returns how many there were in all."""
+        for reason, number in sorted(self._counted.items()):
+            self._connection.rows(
+                "INSERT INTO rejects (file_id, file, reason, rows) VALUES (?, ?, ?, ?)",
+                [*self._file, f"{reason}: {number:,} more such rows", number],
+            )
+        return self._kept + self._counted.total()
+
+
+class _Piece(NamedTuple):
+    """Some lines with their numbers from 1."""
+
+    numbers: list[int]
+    lines: list[str]
+    blank: list[int]
+    """numbers of blank lines, which are not among the others"""
+    undecodable: int
+    """lines with bytes that are no UTF-8"""
+
+
+def _numbered_lines(text: UnpackedFile, *, skip_header: bool) -> Iterator[_Piece]:
+    """All lines, in pieces."""
     numbers: list[int] = []
     lines: list[str] = []
+    blank: list[int] = []
     undecodable = size = 0
     with text.path.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
             if skip_header and number == 1:
                 continue
             raw = raw.rstrip(b"\r\n")
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError:
-                line = raw.decode("utf-8", errors="replace")
-                undecodable += 1
-            numbers.append(number)
-            lines.append(line)
-            size += len(raw)
-            if len(lines) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
-                yield numbers, lines, undecodable
-                numbers, lines, undecodable, size = [], [], 0, 0
-    if lines:
-        yield numbers, lines, undecodable
+            if not raw.strip(b" "):
+                blank.append(number)
+            else:
+                try:
+                    line = raw.decode("utf-8")
+                except UnicodeDecodeError:
+                    line = raw.decode("utf-8", errors="replace")
+                    undecodable += 1
+                numbers.append(number)
+                lines.append(line)
+                size += len(raw)
+            full = max(len(lines), len(blank) // 10) >= LINES_AT_ONCE or size >= BYTES_AT_ONCE
+            if full:
+                yield _Piece(numbers, lines, blank, undecodable)
+                numbers, lines, blank, undecodable, size = [], [], [], 0, 0
+    if lines or blank:
+        yield _Piece(numbers, lines, blank, undecodable)
 
 
 def _staged_columns(layout: Layout) -> str:
@@ -109,13 +182,18 @@ def _cast(value: str, kind: str, layout: Layout) -> str:
     if kind == "VARCHAR":
         return value
     if kind == "DATE":
-        return f"try_strptime({value}, '%Y%m%d')::DATE"
-    if kind == "TIMESTAMP":
-        return f"try_strptime({value}, '{layout.time_format}')"
-    return f"TRY_CAST({value} AS {kind})"
+        digits, cast = "[0-9]{8}", f"try_strptime({value}, '%Y%m%d')::DATE"
+    elif kind == "TIMESTAMP":
+        digits, cast = "[0-9]{8,14}", f"try_strptime({value}, '{layout.time_format}')"
+    elif kind == "DOUBLE":
+        return f"TRY_CAST({value} AS {kind})"
+    else:
+        digits, cast = INTEGER, f"TRY_CAST({value} AS {kind})"
+    # DuckDB itself takes infinity for a date, and 1e5, 0x10, 1_000 and 1.5 for whole numbers.
+    return f"CASE WHEN regexp_full_match({value}, '{digits}') THEN {cast} END"
 
 
-def _stage(layout: Layout, file: SourceFile) -> str:
+def _judge(layout: Layout, file: SourceFile) -> str:
     """Split, trim and cast the lines that arrived, and say of a bad one what is wrong with it."""
     texts, casts, wrong = [], [], []
     for position, (name, kind) in enumerate(layout.columns.items(), start=1):
@@ -133,7 +211,6 @@ def _stage(layout: Layout, file: SourceFile) -> str:
             wrong.append(f"WHEN {name} IS NULL THEN '{name} is blank'")
     day = news_day(layout, file) if layout is not REDUCED else "NULL"
     return f"""
-        INSERT INTO staged
         WITH split AS (SELECT line, raw, string_split(raw, '\t') AS fields FROM arrived),
         cut AS (SELECT line, raw, len(fields) AS width, {", ".join(texts)} FROM split),
         typed AS (
@@ -143,13 +220,12 @@ def _stage(layout: Layout, file: SourceFile) -> str:
         )
         SELECT line, raw,
             CASE
-                WHEN trim(raw) = '' THEN 'blank line'
                 WHEN width <> {layout.width}
                     THEN width || ' columns where {layout.width} were expected'
                 WHEN contains(raw, chr(0)) THEN 'a NUL byte in the line'
                 {" ".join(wrong)}
-            END,
-            {", ".join(layout.columns)}, {day}
+            END AS reason,
+            {", ".join(layout.columns)}, {day} AS NewsDay
         FROM typed
     """
 

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from gdelphi.app.console import out, print_json
 from gdelphi.app.options import ConfigOption, JsonOption, StoreOption, settings_from
-from gdelphi.common.settings import Loaded, description_of
+from gdelphi.common.settings import Loaded, description_of, shown_value
 
 
 def command(
@@ -17,7 +17,10 @@ def command(
     """
     loaded = settings_from(config, store=store)
     if json:
-        print_json({key: {"value": value, "from": source} for key, value, source in loaded.rows()})
+        rows = loaded.rows()
+        print_json(
+            {key: {"value": shown_value(key, it), "from": source} for key, it, source in rows}
+        )
     else:
         show_settings(loaded)
 
@@ -28,5 +31,5 @@ def show_settings(loaded: Loaded) -> None:
     for heading in ("setting", "value", "from", "meaning"):
         table.add_column(heading, style="dim" if heading == "meaning" else None)
     for key, value, source in loaded.rows():
-        table.add_row(key, Text(str(value)), Text(source), description_of(key))
+        table.add_row(key, Text(str(shown_value(key, value))), Text(source), description_of(key))
     out.print(table)

@@ -24,6 +24,9 @@ def command(
             "--as-of", parser=parse_day, metavar="DAY", help="Judge as if it were this day [today]."
         ),
     ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Hold all files against their checksums too.")
+    ] = False,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -31,7 +34,8 @@ def command(
     """Check the machine and the settings, and say what to do about each failure.
 
     Python, torch and its device, the encoder, disk, archive, store, measures, the model in use,
-    Prefect. Exits with 1 if something would stop a run; warnings do not count.
+    Prefect; with --deep, all that `gdelphi verify` reads. Exits with 1 if something would stop a
+    run; warnings do not count.
     """
     from gdelphi.app.doctor import examine
 
@@ -43,7 +47,7 @@ def command(
             if err.is_terminal:
                 steps.step(f"checking {name}")
 
-        for finding in examine(settings, as_of=as_of, on_check=begin):
+        for finding in examine(settings, as_of=as_of, deep=deep, on_check=begin):
             findings.append(finding)
             if not json:
                 show_finding(finding)

@@ -19,6 +19,7 @@ from gdelphi.app.options import (
     parse_origin,
     settings_from,
 )
+from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _as_plain(written: "ReportWritten") -> dict[str, object]:
     report = written.report
     return {
         "folder": str(written.folder),
-        "files": sorted(path.name for path in written.folder.iterdir()),
+        "files": sorted({path.name for path in written.folder.iterdir()} - {CHECKSUMS}),
         "origin": report.origin,
         "target_day": report.target_day,
         "forecast": report.provenance.forecast,

@@ -5,6 +5,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from gdelphi.app.console import grid, number, out, skill_cells, table
 from gdelphi.app.options import (
@@ -38,7 +39,8 @@ def command(
     """Score stored forecasts whose day has come.
 
     Scores lie in scores/ of the folder of forecasts, a file for each. Run again, it scores only
-    what is new. Forecasts in hindsight are scored and kept out of the table.
+    what is new, and what was made from days that have changed since. Forecasts in hindsight are
+    scored and kept out of the table. Exits with 1 if a forecast is damaged, which is passed over.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
     from gdelphi.forecast.archive import forecasts_folder
@@ -46,6 +48,7 @@ def command(
 
     result = score_forecasts(settings, forecasts or forecasts_folder(settings), as_of=as_of)
     show_scored(result, json=json)
+    raise typer.Exit(1 if result.damaged else 0)
 
 
 def show_scored(result: "ScoreResult", *, json: bool) -> None:
@@ -67,6 +70,8 @@ def show_scored(result: "ScoreResult", *, json: bool) -> None:
         )  # fmt: skip
     if result.hindsight:
         about.add_row("in hindsight", f"{result.hindsight:,}, not in the table")
+    for problem in result.damaged:
+        about.add_row("damaged", Text(problem))
     out.print(about)
     if not result.standings:
         return

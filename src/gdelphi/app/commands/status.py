@@ -58,6 +58,8 @@ def show_status(status: "Status") -> None:
         verdict.append(f"STALE on {status.as_of}")
     if status.incomplete:
         verdict.append("INCOMPLETE")
+    if status.clock_behind:
+        verdict.append(f"CLOCK BEHIND: it says {status.as_of}, before the store's last day")
     table.add_row("verdict", Text(", ".join(verdict) or "complete and fresh", style="bold"))
     table.add_row("days", f"{status.first_day} to {status.last_day}")
     table.add_row("latest complete", str(status.latest_complete_day))
@@ -77,6 +79,15 @@ def show_status(status: "Status") -> None:
             for code, rows in counts.items()
         ]
         table.add_row("unknown codes", Text(unknown_codes(codes)))
+    if status.blank_countries:
+        most = list(status.blank_countries.items())[:8]
+        table.add_row(
+            "blank countries",
+            f"{sum(status.blank_countries.values()):,} actors, told by their code: "
+            + ", ".join(f"{country} ({count:,})" for country, count in most),
+        )
+    if status.phrase_dated_files:
+        table.add_row("event dates", f"{status.phrase_dated_files:,} files have phrases for dates")
     table.add_row("last run", _run(status.last_run))
     table.add_row("last good run", _run(status.last_successful_run))
     table.add_row("fingerprint", status.fingerprint)
