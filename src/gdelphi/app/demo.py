@@ -16,6 +16,7 @@ from gdelphi.app.promote import promote
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings, load_settings
+from gdelphi.common.types import AHEAD
 from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.judge.backtest import BacktestRequest, backtest
@@ -69,7 +70,7 @@ def demo(folder: Path, *, seed: int = 7, on_step: OnStep = silent) -> DemoResult
     on_step("calibrating it, and taking it into use")
     promote(settings, folder / "models" / "latest")
     on_step("judging it on days that it has not seen, beside baselines and oracles")
-    options = BacktestOptions(world=folder / "archive", futures=FUTURES, text=False)
+    options = BacktestOptions(world=folder / "archive", futures=FUTURES, text=False, horizon=AHEAD)
     current = folder / "models" / "current"
     summary = backtest(
         settings, BacktestRequest(current, folder / "backtest", every=EVERY, options=options)
