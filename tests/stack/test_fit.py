@@ -315,7 +315,6 @@ def test_what_the_parts_of_the_week_add_is_its_logit(fitted: StackFit, panel: Co
                     (any_day,) = (part for part in parts if part.name == ANY_DAY)
                     days = expit(answer.logits[(TARGETS.index(target), slice(7), *cell)])
                     assert any_day.probability == pytest.approx(1 - np.prod(1 - days), abs=1e-5)
-<<<<<<< HEAD
 
 
 def test_expected_rows_that_mislead_are_left_out() -> None:
@@ -331,5 +330,3 @@ def test_expected_rows_that_mislead_are_left_out() -> None:
     law = columns[..., 0] + 2 * columns[..., 4]
     outcome = (random.random(law.shape) < expit(law)).astype(float)
     assert abs(_regress_with(columns, outcome, early, more=2).values[4] - 2) < 0.2
-=======
->>>>>>> report-week
