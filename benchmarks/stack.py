@@ -27,13 +27,15 @@ import torch
 
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.sections import SplitSettings
-from gdelphi.common.settings import load_settings
-from gdelphi.common.splits import split_days
+from gdelphi.common.settings import Settings, load_settings
+from gdelphi.common.splits import Splits, split_days
 from gdelphi.common.types import TARGETS, FloatArray, Forecaster
 from gdelphi.judge.simulated import simulated_panel
-from gdelphi.measures.clouds import measures_folder
+from gdelphi.measures.clouds import Clouds, measures_folder
+from gdelphi.measures.count_panel import read_count_panel
 from gdelphi.measures.pack import Pack
-from gdelphi.measures.packing import pack_days
+from gdelphi.measures.packing import pack_days, training_streams
+from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import outcomes
@@ -83,16 +85,15 @@ def tell(what: str) -> None:
 
 
 def stored(config: Path | None, cells: CellSettings, train_days: int = 0) -> Fitted:
-    """Of a store; with `train_days` from the last of the training days only, and not kept."""
+    """Of a store; with `train_days` from the last of the training days only, without a pack, and
+    not kept."""
     settings = load_settings(config, {}).settings
+    if train_days:
+        return _fitted_on_some(settings, cells, train_days)
     pack = Pack(pack_days(settings, load_space(measures_folder(settings) / "space")).folder)
     sequences = Sequences(pack, settings)
     parts = ("train", "validation_a", "validation_b", "test")
     days = {part: [sequences.day(int(at)) for at in sequences.targets(part)] for part in parts}
-    if train_days:
-        fit_days = FitDays(days["train"][-train_days:], days["validation_a"], days["validation_b"])
-        counts = CountForecasters(fit_stack(pack.count_panel, fit_days, tell), pack.count_panel)
-        return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
     stack = stack_of_pack(settings, sequences, tell)
     fit = stack.load()
     if fit is None or stack.folder is None:
@@ -102,6 +103,28 @@ def stored(config: Path | None, cells: CellSettings, train_days: int = 0) -> Fit
     return Fitted(
         counts, cell_network_of(counts, stack.folder, cells, device=device, on_step=tell), days
     )
+
+
+def _fitted_on_some(settings: Settings, cells: CellSettings, train_days: int) -> Fitted:
+    clouds = Clouds(measures_folder(settings))
+    known = sorted(clouds.files.made_from())
+    splits = split_days(known[0], known[-1], settings.split)
+    streams = training_streams(settings, clouds, splits.train[1])
+    roots = read_profiles(settings, "root", streams, since=known[0], until=known[-1])
+    panel, days = read_count_panel(settings, roots), target_days(roots, splits)
+    train = days["train"][-train_days:]
+    fit = fit_stack(panel, FitDays(train, days["validation_a"], days["validation_b"]), tell)
+    counts = CountForecasters(fit, panel)
+    return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
+
+
+def target_days(roots: Profiles, splits: Splits) -> dict[str, list[date]]:
+    """Days of each part of a split that have enough days before them."""
+    days: dict[str, list[date]] = {}
+    for number, day in enumerate(roots.days):
+        if number >= CONTEXT_DAYS and roots.present[number] and (part := splits.part(day)):
+            days.setdefault(part, []).append(day)
+    return days
 
 
 def simulated(config: WorldConfig, cells: CellSettings) -> Fitted:
@@ -114,11 +137,7 @@ def simulated_stack(config: WorldConfig) -> tuple[CountForecasters, Days]:
     """The stack of a simulated world, and the target days of each part of the default split."""
     panel = simulated_count_panel(config)
     roots = panel.roots
-    splits = split_days(roots.days[0], roots.days[-1], SplitSettings())
-    days: dict[str, list[date]] = {}
-    for number, day in enumerate(roots.days):
-        if number >= CONTEXT_DAYS and roots.present[number] and (part := splits.part(day)):
-            days.setdefault(part, []).append(day)
+    days = target_days(roots, split_days(roots.days[0], roots.days[-1], SplitSettings()))
     fit_days = FitDays(*(days[part] for part in ("train", "validation_a", "validation_b")))
     return CountForecasters(fit_stack(panel, fit_days, tell), panel), days
 
