@@ -111,4 +111,3 @@ def test_a_predictor_with_and_without_text_keep_apart_what_they_publish(
     assert [member.name for member in fitted.combined.members][-1] == "text"
     plain = Predictor(predictor.settings, model, number=8)
     assert "text" not in [member.name for member in plain.publisher("root").combined.members]
-    assert with_text.path("root", 2) == plain.path("root", 2)

@@ -19,6 +19,7 @@ from gdelphi.forecast.future_weights import TOLERANCE
 from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import OriginForecasts, Predictor
 from gdelphi.measures.targets import shares_of
+from helpers.edited import edited
 from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import day_at
 
@@ -129,7 +130,7 @@ def test_the_better_is_kept_and_used(
 
 def test_probabilities_do_not_depend_on_it(predictor: Predictor, settings, model: Path) -> None:
     scores = {"moved": 0.9, "recombined": 1.0, "days": 1, "futures": 1}
-    (model / FUTURES_FILE).write_text(json.dumps({"way": "moved", **scores}))
+    (edited(model) / FUTURES_FILE).write_text(json.dumps({"way": "moved", **scores}))
     other = Predictor(settings, model, number=FUTURES)
     for one, two in zip(predictor.predict(ORIGIN), other.predict(ORIGIN), strict=True):
         np.testing.assert_array_equal(one.levels.root.occurs, two.levels.root.occurs)
@@ -155,7 +156,7 @@ def test_only_days_of_validation_b_are_looked_at(
 
 def test_a_choice_between_earlier_ways_is_none(settings, model: Path) -> None:
     earlier = {"atoms": "drawn", "moved": 1.0, "drawn": 0.9, "days": 1, "futures": 1}
-    (model / FUTURES_FILE).write_text(json.dumps(earlier))
+    (edited(model) / FUTURES_FILE).write_text(json.dumps(earlier))
     assert read_future_choice(model) is None
     assert not Predictor(settings, model, number=FUTURES).moves_atoms
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.errors import MeasuresError, StoreError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD
@@ -86,11 +87,11 @@ class Place:
         ingest(self.settings)
 
     def content(self) -> dict[str, bytes]:
-        """All files but the lock, which says nothing."""
+        """All files but the lock and the log of checksums, which tells of every write."""
         return {
             str(path.relative_to(self.folder)): path.read_bytes()
             for path in self.folder.rglob("*")
-            if path.is_file() and path.name != ".lock"
+            if path.is_file() and path.name not in (".lock", CHECKSUMS)
         }
 
     def times(self) -> dict[date, int]:
@@ -109,7 +110,7 @@ class Place:
         found = {
             str(path.relative_to(other / "clouds")): path.read_bytes()
             for path in (other / "clouds").rglob("*")
-            if path.is_file() and path.name != ".lock"
+            if path.is_file() and path.name not in (".lock", CHECKSUMS)
         }
         shutil.rmtree(other)
         return found

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.errors import GdelphiError, MeasuresError
 from gdelphi.common.sections import MeasureSettings
 from gdelphi.measures import space as space_module
@@ -227,7 +228,7 @@ def test_a_saved_space_comes_back_with_its_fingerprint_bytes_and_points(
     for name in ("space.json", "space.safetensors"):
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
     assert sorted(path.name for path in (tmp_path / "once").iterdir()) == [
-        "space.json", "space.safetensors",
+        CHECKSUMS, "space.json", "space.safetensors",
     ]  # fmt: skip
     cloud = world.cloud("TZ", 1)
     assert Points(loaded, world.cache).of(cloud).tobytes() == world.points().of(cloud).tobytes()

@@ -127,10 +127,11 @@ def _regress_with(
 def _daily_loss(line: LinearModel, columns: FloatArray, outcome: FloatArray) -> FloatArray:
     """Mean log loss of each origin over the cells that are known; NaN without any."""
     logits = columns @ line.values + line.intercept
-    losses = np.logaddexp(0.0, logits) - outcome * logits
-    known = ~np.isnan(losses).reshape(len(losses), -1)
-    total = np.where(known, losses.reshape(known.shape), 0.0).sum(axis=1)
-    number = known.sum(axis=1)
+    known = ~(np.isnan(logits) | np.isnan(outcome))
+    logits, came = np.where(known, logits, 0.0), np.where(known, outcome, 0.0)
+    losses = np.where(known, np.logaddexp(0.0, logits) - came * logits, 0.0)
+    cells = tuple(range(1, losses.ndim))
+    total, number = losses.sum(axis=cells), known.sum(axis=cells)
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
