@@ -77,7 +77,8 @@ def test_an_interrupted_query_ends_with_130(tmp_path: Path) -> None:
                 break
             except subprocess.TimeoutExpired:
                 continue
-    assert process.returncode == 130 and b"Traceback" not in said
+    # A signal that comes before the command has begun ends the interpreter itself.
+    assert process.returncode in (130, -signal.SIGINT) and b"Traceback" not in said
 
 
 def test_a_full_disk_is_told_whatever_library_met_it(
