@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -59,26 +60,62 @@ def test_a_query_that_is_none_is_told(
     assert "there is no query" in said
 
 
-def test_an_interrupted_query_ends_with_130(tmp_path: Path) -> None:
+INTERRUPTED = """
+import sys
+import duckdb
+from gdelphi.app import cli
+from gdelphi.store import connection
+
+class Told:  # says when the query begins
+    def __init__(self, duck):
+        self.duck = duck
+    def __getattr__(self, name):
+        return getattr(self.duck, name)
+    def execute(self, sql, *rest):
+        if "100000000" in sql:
+            print("ready", flush=True)
+        return self.duck.execute(sql, *rest)
+
+opened = connection.Store.open_duckdb
+connection.Store.open_duckdb = lambda store, **how: Told(opened(store, **how))
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_an_interrupted_query_ends_with_130(seconds: float, tmp_path: Path) -> None:
     with Store(settings_for(tmp_path / "s.duckdb", tmp_path)).writing():
         pass
     query = "select count(*) from range(100000000) a, range(100000000) b where a.range <> b.range"
-    code = "import sys; from gdelphi.app import cli, commands; import gdelphi.store.connection\n"
-    code += "print('ready', flush=True); cli.main()"
     words = ["sql", query, "--store", str(tmp_path / "s.duckdb")]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
         assert process.stdout and process.stdout.readline() == b"ready\n"
-        for _ in range(60):  # until it is in the query; a signal before that ends it as well
-            process.send_signal(signal.SIGINT)
-            try:
-                _, said = process.communicate(timeout=1.0)
-                break
-            except subprocess.TimeoutExpired:
-                continue
-    # A signal that comes before the command has begun ends the interpreter itself.
-    assert process.returncode in (130, -signal.SIGINT) and b"Traceback" not in said
+        time.sleep(seconds)  # at the query's beginning, and in the midst of its work
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and b"Traceback" not in said
+
+
+def test_a_signal_within_a_statement_of_ours_is_a_signal(tmp_path: Path) -> None:
+    class Interrupted:
+        def execute(self, *_: object) -> None:
+            raise RuntimeError("Query interrupted") from KeyboardInterrupt()
+
+        def close(self) -> None:
+            pass
+
+    with Store(settings_for(tmp_path / "s.duckdb", tmp_path)).writing() as connection:
+        duck, connection._duck = connection._duck, Interrupted()  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            connection.rows("SELECT 1")
+        with pytest.raises(KeyboardInterrupt):
+            connection.arrow("SELECT 1")
+        connection._duck = duck
 
 
 def test_a_full_disk_is_told_whatever_library_met_it(

@@ -12,6 +12,7 @@ import fcntl
 import re
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -62,6 +63,17 @@ def arrow_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: list(column) for name, column in zip(columns, values, strict=True)})
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """A signal that DuckDB has met within a statement is a signal again, not a RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
+
+
 class Connection:
     """An open store. Rows come as lists of tuples; errors as StoreError."""
 
@@ -73,7 +85,8 @@ class Connection:
     def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
         """Run a statement and return all its rows."""
         try:
-            return self._duck.execute(sql, parameters).fetchall()
+            with _interruptible():
+                return self._duck.execute(sql, parameters).fetchall()
         except duckdb.OutOfMemoryException as error:
             raise StoreMemoryError(
                 f"{self.store.path}: more memory is needed than store_memory allows: raise it "
@@ -89,24 +102,37 @@ class Connection:
     def arrow(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
         """Run a query and return its rows as an Arrow table: for many rows."""
         try:
-            return self._duck.execute(sql, parameters).to_arrow_table()
+            with _interruptible():
+                return self._duck.execute(sql, parameters).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(_what_failed(self.store.path, error)) from error
 
     def table(self, sql: str) -> tuple[list[str], list[Row]]:
-        """Column names and rows of a user's query."""
-        try:
-            result = self._duck.execute(sql)
-            if result is None:  # of a text without a statement, whatever DuckDB's types say
-                raise QueryError('there is no query: `gdelphi sql "select ..."`')
-            columns = [column[0] for column in result.description or ()]
-            return columns, result.fetchall() if columns else []
-        except DAMAGE as error:
-            raise StoreError(_what_failed(self.store.path, error)) from None
-        except duckdb.InterruptException:
-            raise KeyboardInterrupt from None
-        except duckdb.Error as error:
-            raise QueryError(str(error).strip()) from None
+        """Column names and rows of a user's query; a signal ends it, however long it may be.
+
+        DuckDB looks for signals only where the calling thread waits, not where it works itself, and
+        a handler of Python's runs only in the main thread: so the query runs in another one.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self._table, sql)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                while not running.done():  # an interrupt between two statements stops nothing
+                    self._duck.interrupt()
+                    wait([running], POLL_SECONDS)
+                raise
+            except DAMAGE as error:
+                raise StoreError(_what_failed(self.store.path, error)) from None
+            except duckdb.Error as error:
+                raise QueryError(str(error).strip()) from None
+
+    def _table(self, sql: str) -> tuple[list[str], list[Row]]:
+        result = self._duck.execute(sql)
+        if result is None:  # of a text without a statement, whatever DuckDB's types say
+            raise QueryError('there is no query: `gdelphi sql "select ..."`')
+        columns = [column[0] for column in result.description or ()]
+        return columns, result.fetchall() if columns else []
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Insert rows of Python values (as one Arrow table: statement by statement is slow)."""
