@@ -8,8 +8,11 @@ import pytest
 
 from gdelphi.common.settings import ENV_PREFIX
 
-# Threads of torch that wait spinning take the cores from the other workers; read when it is loaded.
+# The problems of tests are too small for threads to help, and threads that wait spinning take the
+# cores from the other workers; read when torch and numpy are loaded, here and in what tests start.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 LONG = (
     "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
