@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.types import FloatArray
-from gdelphi.measures.count_panel import CountPanel
 from gdelphi.model.cell_fit import (
     CELL_FOLDER,
     CellData,
@@ -28,17 +26,13 @@ from gdelphi.model.cell_fit import (
 )
 from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
-from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import CountForecasters
 from gdelphi.stack.linear import expit
 from gdelphi.stack.week import WeekStack
-from gdelphi.world.config import world_config
-from gdelphi.world.simulated_counts import simulated_count_panel
+from helpers.small_stack import TRAIN, small_panel, small_stack
 
 CPU = torch.device("cpu")
 FEW = CellSettings(epochs=1, batch=64)
-EDGES = (50, 170, 190, 215)  # the first positions of each part, and the first after them
-DAYS = 240
 
 
 # --- how far it goes from the stack ---------------------------------------------------------------
@@ -152,17 +146,8 @@ def test_untrained_it_adds_nothing_and_streams_do_not_mix() -> None:
 
 
 @pytest.fixture(scope="module")
-def panel() -> CountPanel:
-    return simulated_count_panel(world_config("demo", {"days": DAYS, "streams": 4, "seed": 11}))
-
-
-@pytest.fixture(scope="module")
-def counts(panel: CountPanel) -> CountForecasters:
-    present = panel.roots.present
-    parts = FitDays(
-        *([panel.roots.days[at] for at in range(*edge) if present[at]] for edge in pairwise(EDGES))
-    )
-    return CountForecasters(fit_stack(panel.until(parts.validation_b[-1]), parts), panel)
+def counts(tmp_path_factory: pytest.TempPathFactory) -> CountForecasters:
+    return CountForecasters(small_stack(tmp_path_factory), small_panel())
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +216,7 @@ def test_days_of_fitting_are_answered_by_what_has_not_seen_them(
             np.testing.assert_array_equal(direct, said(counts, None, origin))
     later = said(counts, fitted, days[230]) - said(counts, None, days[230])
     assert (np.nanmax(abs(later), axis=(0, 2, 3)) > 1e-4).all(), "at every horizon"
-    assert fitted.days[0] >= days[EDGES[1]].toordinal()
+    assert fitted.days[0] >= days[TRAIN].toordinal()
 
 
 @pytest.mark.slow

@@ -34,35 +34,33 @@ from gdelphi.stack.week import WeekAnswer, WeekStack
 from gdelphi.stack.week_fit import _regress_with
 from gdelphi.stack.week_lines import PastWeeks
 from gdelphi.stack.week_parts import ANY_DAY, EXPECTED, WEEKDAY, line_parts
-from gdelphi.world.config import world_config
-from gdelphi.world.simulated_counts import simulated_count_panel
+from helpers.small_stack import (
+    DAYS,
+    VALIDATION_B,
+    days_between,
+    small_fit_days,
+    small_panel,
+    small_stack,
+)
 
 pytestmark = pytest.mark.slow
 
-TRAIN, VALIDATION_A, VALIDATION_B = 170, 190, 215  # the first positions after each part
-DAYS = 240
 GAP = 140  # a day that is missing
 
 
 @pytest.fixture(scope="module")
 def panel() -> CountPanel:
-    config = world_config("demo", {"days": DAYS, "streams": 4, "seed": 11})
-    return simulated_count_panel(config)
-
-
-def days_between(panel: CountPanel, first: int, last: int) -> list[date]:
-    return [panel.roots.days[at] for at in range(first, last) if panel.roots.present[at]]
+    return small_panel()
 
 
 @pytest.fixture(scope="module")
-def fit_days(panel: CountPanel) -> FitDays:
-    edges = (50, TRAIN, VALIDATION_A, VALIDATION_B)
-    return FitDays(*(days_between(panel, *edge) for edge in pairwise(edges)))
+def fit_days() -> FitDays:
+    return small_fit_days()
 
 
 @pytest.fixture(scope="module")
-def fitted(panel: CountPanel, fit_days: FitDays) -> StackFit:
-    return fit_stack(panel.until(fit_days.validation_b[-1]), fit_days)
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> StackFit:
+    return small_stack(tmp_path_factory)
 
 
 def asked(fitted: StackFit, panel: CountPanel, day: date) -> dict[str, np.ndarray]:

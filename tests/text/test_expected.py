@@ -9,7 +9,6 @@ import pytest
 
 from gdelphi.common.types import Forecaster, IntArray
 from gdelphi.measures.profiles import standard_events
-from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.linear import expit
 from gdelphi.text.compact import is_actor
 from gdelphi.text.corpus import Corpus, learn_words
@@ -24,8 +23,7 @@ from gdelphi.text.expected import (
     expected_words,
 )
 from gdelphi.text.forecaster_task import ForecasterTask
-from gdelphi.world.config import world_config
-from gdelphi.world.simulated_counts import simulated_count_panel
+from helpers.small_stack import DAYS, VALIDATION_B, small_panel, small_stack
 from helpers.text_world import check_batch_is_its_members, data, settings
 
 __all__ = ["data", "settings"]
@@ -67,23 +65,22 @@ def corpus(told: TextData) -> Corpus:
 
 
 @pytest.mark.slow
-def test_days_of_fitting_are_answered_out_of_fold() -> None:
-    panel = simulated_count_panel(world_config("demo", {"days": 230, "streams": 3, "seed": 4}))
-    present = [day for day in panel.roots.days[50:200] if panel.roots.present[
-        (day - panel.roots.days[0]).days]]  # fmt: skip
-    fit = fit_stack(panel, FitDays(present[:100], present[100:120], present[120:]))
+def test_days_of_fitting_are_answered_out_of_fold(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    panel, fit = small_panel(), small_stack(tmp_path_factory)
     pack = SimpleNamespace(first_day=panel.roots.days[0], profiles=panel.roots, count_panel=panel)
     expected = StackExpectation(fit, cast(Any, pack))
-    known = expected.known(np.arange(230))
-    assert len(known) == len(fit.out_of_fold.days) >= 120 and known.max() < 200
+    known = expected.known(np.arange(DAYS))
+    assert len(known) == len(fit.out_of_fold.days) >= 120 and known.max() < VALIDATION_B
     told = expected.at(int(known[30]))
     np.testing.assert_allclose(
         told.chances, expit(fit.out_of_fold.logits["stack"][:, 30]), atol=1e-6
     )
-    later = expected.at(215)
-    answers = expected.stack.forecast(panel.roots, panel.roots.days[214])
+    later = expected.at(225)
+    answers = expected.stack.forecast(panel.roots, panel.roots.days[224])
     np.testing.assert_allclose(later.chances[1], [one.headline for one in answers])
-    assert later.rows.shape == (3,) and (later.rows > 0).all()
+    assert later.rows.shape == (4,) and (later.rows > 0).all()
 
 
 def test_the_likeliest_headlines_are_named_with_their_chances() -> None:
