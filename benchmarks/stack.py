@@ -9,8 +9,9 @@ every test day. Markdown on the standard output: skill against the simple stack,
 and calibration errors; what *direct*, the stack moved towards the cell network, adds to the stack;
 of a simulated world also the part of the way from the simple stack to the fair oracle, and the
 announcing codes that were found beside those of its law. `--week` judges the week ahead as well,
-at every horizon. `--validation` shows the answers out of
-fold on validation A and B in place of test days: what settings may be chosen on.
+at every horizon. `--hindsight` adds a line for one who sees the days after: an estimate of how much
+there is to know. `--validation` shows the answers out of fold on validation A and B in place of
+test days: what settings may be chosen on.
 """
 
 import argparse
@@ -56,11 +57,13 @@ from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
+from hindsight import hindsight
 from week_ahead import judge_weeks, show_seeds, show_weeks
 
 CONTEXT_DAYS = 50
 ORACLE = "fair oracle"
 DIRECT = "direct"
+HINDSIGHT = "hindsight"
 Days = Mapping[str, Sequence[date]]
 
 
@@ -167,7 +170,7 @@ def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:
     if ORACLE in said:
         head.append("of the way to the fair oracle")
     print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for name in (*POOLED, STACK, DIRECT, ORACLE):
+    for name in (*POOLED, STACK, DIRECT, HINDSIGHT, ORACLE):
         if name not in said:
             continue
         cells, errors, ways = [], [], []
@@ -208,6 +211,9 @@ def main() -> None:
     parser.add_argument("--law", type=int)
     parser.add_argument("--every", type=int, default=1, help="days from one to the next")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument(
+        "--hindsight", action="store_true", help="show also one who sees the days after"
+    )
     parser.add_argument("--week", action="store_true", help="judge the week ahead too")
     parser.add_argument(
         "--train-days", type=int, default=0, help="last training days to learn from; 0: all"
@@ -236,6 +242,8 @@ def main() -> None:
     judged = (validation if given.validation else days["test"])[:: given.every]
     others = [simulated_panel(config).oracle()] if config else []
     said, came = ask_all(fitted, others, judged)
+    if given.hindsight:
+        said[HINDSIGHT] = hindsight(fitted.counts, said[STACK], judged)
     print(
         f"{len(fit.intensity.streams)} streams, fitted on {len(fit.out_of_fold.days)} days in "
         f"{took}; {len(judged)} days from {judged[0]} to {judged[-1]}. {fit.intensity.summary}."

@@ -16,7 +16,8 @@ from gdelphi.forecast.explain_week import NETWORK, OTHER_DAYS, explain_week, pas
 from gdelphi.forecast.future_weights import reweight
 from gdelphi.forecast.origin import ForecastOrigin
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.forecast.week import FORECASTERS, WeekPrediction
+from gdelphi.forecast.stored_week import FORECASTERS
+from gdelphi.forecast.week import WeekPrediction
 from gdelphi.forecast.week_futures import StreamWeeks
 from gdelphi.measures.profiles import standard_events
 from gdelphi.stack.linear import expit

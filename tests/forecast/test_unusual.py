@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.forecast import stored_week, week, week_tables
+from gdelphi.forecast import stored_week
 from gdelphi.forecast.stored_week import Chances, StoredWeek, read_week
 from gdelphi.forecast.summary import summarise_forecast
 from gdelphi.forecast.unusual import (
@@ -40,11 +40,6 @@ def chances(published: float | None, usual: float | None) -> Chances:
 
 
 # --- reading --------------------------------------------------------------------------------------
-
-
-def test_names_are_those_of_the_tables() -> None:
-    assert stored_week.FORECASTERS == week.FORECASTERS
-    assert stored_week.WITHIN == week_tables.WITHIN
 
 
 def test_what_is_read_is_what_was_stored(tmp_path: Path, said: StoredWeek) -> None:

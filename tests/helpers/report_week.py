@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gdelphi.common.types import AHEAD, TARGETS
+from gdelphi.common.types import AHEAD, TARGETS, WITHIN
 from gdelphi.forecast.stored_week import (
     FORECASTERS,
     Chances,
@@ -16,7 +16,7 @@ from gdelphi.forecast.stored_week import (
     WeekCell,
     WeekRows,
 )
-from gdelphi.forecast.week_tables import ESCALATIONS, WEEKS, WITHIN
+from gdelphi.forecast.week_tables import ESCALATIONS, WEEKS
 from gdelphi.measures.profiles import standard_events
 
 ROOTS = standard_events("root")

@@ -32,6 +32,8 @@ TARGETS: Final = ("occurs", "headline", "surge")
 """what is forecast with a probability, for each stream and standard event"""
 AHEAD: Final = 7
 """days after the origin that are forecast: a week"""
+WITHIN: Final = 0
+"""the horizon that stands for the whole week, in tables"""
 WORLD: Final = "WORLD"
 """the stream of all rows, with or without a country"""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.types import AHEAD, TARGETS, BoolArray
+from gdelphi.common.types import AHEAD, TARGETS, WITHIN, BoolArray
 from gdelphi.forecast.calibrate import ensure_calibrated, reconstructor
 from gdelphi.forecast.explain import (
     DAYS_SHOWN,
@@ -33,7 +33,6 @@ from gdelphi.forecast.origin import ForecastOrigin, check_stream
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.week import WeekPrediction
 from gdelphi.forecast.week_futures import StreamWeeks
-from gdelphi.forecast.week_tables import WITHIN
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import lineage

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
-from gdelphi.common.types import AHEAD, TARGETS
+from gdelphi.common.types import AHEAD, TARGETS, WITHIN
 from gdelphi.forecast.archive import StoredForecast
 
-# Names of the tables' columns. `week.py` and `week_tables.py` have them too, but bring with them
-# all that makes forecasts: seconds of imports. A test holds them together.
 FORECASTERS: Final = ("published", "stack", "simple stack", "usual")
-WITHIN: Final = 0
-"""the horizon that stands for the week"""
+"""columns of the tables. Here because `week.py` brings with it all that makes forecasts: seconds of
+imports"""
 
 
 class Chances(NamedTuple):

@@ -26,17 +26,15 @@ from gdelphi.common.types import (
     WeekForecast,
 )
 from gdelphi.forecast.coherent_week import coherent_week
+from gdelphi.forecast.stored_week import FORECASTERS
 from gdelphi.forecast.week_futures import StreamWeeks, draw_weeks
 from gdelphi.measures.targets import pooled_rate, surge_threshold
 from gdelphi.measures.week_targets import onset_cells, week_outcomes
-from gdelphi.stack.linear import SIMPLE, expit
+from gdelphi.stack.linear import expit
 from gdelphi.stack.week import WeekStack
 
 USUAL_WEEKS: Final = 52
-PUBLISHED: Final = "published"
-USUAL: Final = "usual"
-STACK: Final = "stack"
-FORECASTERS: Final = (PUBLISHED, STACK, SIMPLE, USUAL)
+PUBLISHED, STACK, SIMPLE, USUAL = FORECASTERS
 WEEK_SEED: Final = 31  # of the random numbers that weeks are drawn with
 
 DirectWeek = Callable[[date], FloatArray]

@@ -16,15 +16,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gdelphi.common.types import AHEAD, TARGETS, FloatArray, WeekForecast
+from gdelphi.common.types import AHEAD, TARGETS, WITHIN, FloatArray, WeekForecast
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.recombine import Recombination, recombined_atoms
+from gdelphi.forecast.stored_week import FORECASTERS
 from gdelphi.forecast.tables import numbers
-from gdelphi.forecast.week import FORECASTERS, WeekPrediction
+from gdelphi.forecast.week import WeekPrediction
 from gdelphi.measures.pack import Pack
 
-WITHIN: Final = 0
-"""the horizon that stands for the week"""
 WEEKS: Final = pa.schema(
     [
         ("stream", pa.string()), ("future", pa.int32()), ("weight", pa.float64()),

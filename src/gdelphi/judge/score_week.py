@@ -16,11 +16,10 @@ import pyarrow as pa
 from gdelphi.common.checksums import is_damaged
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import AHEAD, TARGETS, WeekForecast
+from gdelphi.common.types import AHEAD, TARGETS, WITHIN, WeekForecast
 from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
-from gdelphi.forecast.week import FORECASTERS
-from gdelphi.forecast.week_tables import WITHIN
+from gdelphi.forecast.stored_week import FORECASTERS
 from gdelphi.judge.files import (
     days_mark,
     read_mark,

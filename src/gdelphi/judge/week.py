@@ -20,6 +20,7 @@ import pyarrow as pa
 from gdelphi.common.types import (
     AHEAD,
     TARGETS,
+    WITHIN,
     BoolArray,
     FloatArray,
     WeekForecast,
@@ -27,7 +28,6 @@ from gdelphi.common.types import (
 from gdelphi.forecast.coherent_week import coherent_week, within_occurs
 from gdelphi.forecast.publisher import PUBLISHED, WITHOUT_NETWORK
 from gdelphi.forecast.week import USUAL
-from gdelphi.forecast.week_tables import WITHIN
 from gdelphi.judge.compare import mean_of_known
 from gdelphi.measures.week_targets import WeekOutcomes
 from gdelphi.scores.probabilities import Bootstrap, Skill, brier, log_score, skill

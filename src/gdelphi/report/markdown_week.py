@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gdelphi.common.types import WITHIN
 from gdelphi.report.markdown_text import escape, percent_or_none, sentence, shown_percent
 from gdelphi.report.plain import counted
-from gdelphi.report.week import NO_WEEK, WILL, WITHIN, span
+from gdelphi.report.week import NO_WEEK, WILL, span
 from gdelphi.report.week_content import (
     CountryWeek,
     UnusualEvent,

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Final
 
 from gdelphi.common.percent import percent
-from gdelphi.common.types import TARGETS
+from gdelphi.common.types import TARGETS, WITHIN
 from gdelphi.forecast.stored_week import Chances, PossibleWeeks, StoredWeek, WeekCell
 from gdelphi.forecast.unusual import (
     escalating,
@@ -40,7 +40,6 @@ COUNTRIES: Final = 6
 EVENTS: Final = 2  # of each of them
 ESCALATIONS: Final = 5
 ONSETS: Final = 5
-WITHIN: Final = 0  # horizon of the record that stands for the week
 NO_WEEK: Final = (
     "The model behind this forecast speaks of tomorrow only: of the days after it, and of the "
     "week, nothing is said."
