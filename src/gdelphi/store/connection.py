@@ -26,15 +26,18 @@ from gdelphi.common.errors import (
     StoreError,
     StoreMemoryError,
 )
+from gdelphi.common.progress import announce
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
 from gdelphi.store.schema import (
     CODE_TABLES,
     CODE_VIEWS,
     MIGRATIONS,
+    SUMS,
     create_code_table,
 )
 from gdelphi.store.seal import break_seal, seal
+from gdelphi.store.sums import TABLES, fill_sums
 
 POLL_SECONDS = 0.05
 VACUUM_TASKS = 100  # DuckDB's own default
@@ -351,14 +354,18 @@ def _migrate(connection: Connection) -> None:
     if not _pending(connection):
         return
     with connection.transaction():
-        done = len(_applied(connection))
-        for number, migration in enumerate(MIGRATIONS[done:], start=done + 1):
+        pending = MIGRATIONS[len(_applied(connection)) :]
+        for number, migration in enumerate(pending, start=len(MIGRATIONS) - len(pending) + 1):
             for statement in migration.statements:
                 connection.rows(statement)
             connection.rows(
                 "INSERT INTO migrations VALUES (?, ?, ?)", [number, migration.name, utc_now()]
             )
         _refresh_code_tables(connection)
+        new = SUMS in {migration.name for migration in pending}
+        tell = announce(f"{connection.store.path}: summing up its rows, once")
+        # What is odd about codes depends on the code tables, which may have changed.
+        fill_sums(connection.rows, tuple(TABLES) if new else ("odd_codes",), tell)
 
 
 def _refresh_code_tables(connection: Connection) -> None:

@@ -17,6 +17,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.gdelt.file_names import possible_until, tomorrow_of
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.rows import REASON_KIND
+from gdelphi.store.sums import TOLD
 
 NEVER_TRIED = "never tried"
 LACKING = ("rejected", "failed", NEVER_TRIED)  # states that make a store incomplete
@@ -147,7 +148,10 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
     latest = max(complete_days(days, as_of), default=None)
     gaps = list(_gaps(connection, days))
     loaded = [day.day for day in days if day.loaded]
-    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate)::BIGINT FROM events")[0]
+    totals = connection.rows(
+        "SELECT coalesce(sum(rows), 0)::BIGINT, coalesce(sum(story_duplicates), 0)::BIGINT "
+        "FROM file_days"
+    )[0]
     states = sorted({day.state for day in days})
     unknown: dict[str, dict[str, int]] = {}
     for kind, code, rows in connection.rows(
@@ -168,7 +172,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
             connection.rows("SELECT status, count(*) FROM ledger GROUP BY ALL ORDER BY ALL")
         ),
         rows=totals[0],
-        story_duplicates=totals[1] or 0,
+        story_duplicates=totals[1],
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
         rejects=dict(
             connection.rows(
@@ -183,7 +187,8 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         fingerprint=data_fingerprint(connection),
         blank_countries=dict(
             connection.rows(
-                "SELECT told, count(*) FROM blank_countries GROUP BY ALL ORDER BY 2 DESC, 1"
+                f"SELECT code, sum(rows)::BIGINT FROM odd_codes WHERE kind = '{TOLD}' "
+                "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
         phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
