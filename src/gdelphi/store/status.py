@@ -15,7 +15,7 @@ from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.file_names import possible_until, tomorrow_of
-from gdelphi.store.connection import Connection, Store
+from gdelphi.store.connection import Connection, Store, created_by
 from gdelphi.store.rows import REASON_KIND
 from gdelphi.store.sums import TOLD
 
@@ -89,6 +89,9 @@ class Status:
     """files whose event dates are resolved phrases ("last year") and no dates"""
     clock_behind: bool = False
     """this machine's clock stands before the store's days: nothing can be said of freshness"""
+
+    duckdb: dict[str, str | None] = field(default_factory=dict)
+    """the format of the store's file, and the versions that made it and that wrote it last"""
 
     @property
     def alarming(self) -> bool:
@@ -191,8 +194,22 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
                 "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
+        duckdb=_versions(connection),
         phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
     )
+
+
+def _versions(connection: Connection) -> dict[str, str | None]:
+    stored = connection.value(
+        "SELECT tags['storage_version'] FROM duckdb_databases() "
+        "WHERE database_name = current_database()"
+    )
+    writer = connection.rows("SELECT value FROM meta WHERE key = 'duckdb'")
+    return {
+        "format": stored,
+        "made_by": created_by(connection.store.path),
+        "written_by": writer[0][0] if writer else None,
+    }
 
 
 def _every_day(connection: Connection) -> Iterator[DayStatus]:
