@@ -17,7 +17,7 @@ from gdelphi.measures.profiles import read_profiles
 from gdelphi.store import connection as store_module
 from gdelphi.store import sums
 from gdelphi.store.connection import Store
-from gdelphi.store.ingest import ingest
+from gdelphi.store.ingest import IngestRequest, ingest
 from gdelphi.store.schema import MIGRATIONS, SUMS
 from gdelphi.store.status import read_status
 from gdelphi.store.sums import TABLES, wrong_sums
@@ -106,6 +106,25 @@ def test_a_file_that_shrinks_takes_its_sums_with_it(tmp_path: Path) -> None:
     assert content_of(given) == content_of(fresh)
     after = rows(given, "FROM day_sums ORDER BY ALL")
     assert after == rows(fresh, "FROM day_sums ORDER BY ALL") != before
+
+
+def test_the_same_ids_with_other_codes_change_the_sums(tmp_path: Path) -> None:
+    maker = ArchiveMaker(tmp_path / "archive")
+    moments = [datetime(2014, 1, 3) + timedelta(minutes=15 * slot) for slot in range(3)]
+    for slot, moment in enumerate(moments):
+        maker.quarter(moment, event_lines(range(9 * slot, 9 * slot + 9), DAY, QUARTER))
+    given = settings_for(tmp_path / "s.duckdb", maker.folder)
+    ingest(given)
+    assert "1213" not in read_status(given).unknown_codes.get("event", {})
+    maker.quarter(moments[1], event_lines(range(9, 18), DAY, QUARTER, EventCode="1213"))
+    ingest(given, IngestRequest(force=True))
+    assert read_status(given).unknown_codes["event"]["1213"] == 9
+    # an id of the last file moves to the first: both of them change
+    moved = event_line(20, DAY, QUARTER, EventCode="106")
+    maker.quarter(moments[0], [*event_lines(range(9), DAY, QUARTER), moved])
+    ingest(given, IngestRequest(force=True))
+    assert read_status(given).unknown_codes["event"] == {"1213": 9, "106": 1}
+    content_of(given)
 
 
 def as_before_the_sums(given: Settings) -> None:

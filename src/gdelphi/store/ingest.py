@@ -42,8 +42,8 @@ from gdelphi.store.prepare import (
     problem_of,
     work_folder,
 )
-from gdelphi.store.rows import REASON_KIND, in_files
-from gdelphi.store.sums import TOLD
+from gdelphi.store.rows import REASON_KIND
+from gdelphi.store.sums import TOLD, in_files
 
 SMALL_RUN = 60_000  # rows; a run that brings fewer leaves a piece that is worth merging
 SMALL_RUNS = 64  # that many small runs, two thirds of a day of quarter hours, make merging due

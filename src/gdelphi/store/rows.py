@@ -18,7 +18,7 @@ from gdelphi.gdelt.layouts import (
 )
 from gdelphi.store import ledger
 from gdelphi.store.connection import Connection
-from gdelphi.store.sums import between, runs_of_days
+from gdelphi.store.sums import between, in_files, runs_of_days
 
 COLUMNS = ", ".join([*EVENT_COLUMNS, "NewsDay", "FileId"])
 
@@ -28,19 +28,6 @@ REASON_KIND = "split_part(rejects.reason, ': ', 1)"  # the reason without the of
 def quoted(text: str) -> str:
     """A string as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def in_files(file_ids: Sequence[int]) -> str:
-    """SQL condition for the rows of some files.
-
-    Bounds first: they let DuckDB skip most of a large store. A list of ids is only added where the
-    bounds hold others too.
-    """
-    lowest, highest = min(file_ids), max(file_ids)
-    bounds = f"FileId BETWEEN {lowest} AND {highest}"
-    if highest - lowest + 1 == len(set(file_ids)):
-        return bounds
-    return f"{bounds} AND FileId IN ({', '.join(map(str, file_ids))})"
 
 
 def news_day(layout: Layout, file: SourceFile) -> str:

@@ -151,10 +151,32 @@ def between(first: date, last: date) -> str:
     return f"NewsDay BETWEEN DATE '{first}' AND DATE '{last}'"
 
 
-def renew_sums(rows: RunSql, days: Iterable[date]) -> None:
-    """Make the sums of some days anew, inside the caller's transaction."""
+def in_files(file_ids: Sequence[int]) -> str:
+    """SQL condition for the rows of some files.
+
+    Bounds first: they let DuckDB skip most of a large store. A list of ids is only added where the
+    bounds hold others too.
+    """
+    lowest, highest = min(file_ids), max(file_ids)
+    bounds = f"FileId BETWEEN {lowest} AND {highest}"
+    if highest - lowest + 1 == len(set(file_ids)):
+        return bounds
+    return f"{bounds} AND FileId IN ({', '.join(map(str, file_ids))})"
+
+
+def renew_sums(rows: RunSql, days: Iterable[date], file_ids: Iterable[int]) -> None:
+    """Make the sums of some days anew, inside the caller's transaction, in which some files came,
+    went or changed. Odd codes are a file's own, and to look for them takes the longest: so those of
+    other files on these days are left, unless rows of theirs came or went too."""
+    ours = set(file_ids)
     for first, last in runs_of_days(days):
-        _make(rows, tuple(TABLES), between(first, last))
+        near = between(first, last)
+        held = f"SELECT FileId, NewsDay, rows, ids, squared_ids FROM file_days WHERE {near}"
+        before = set(rows(held))
+        _make(rows, ("file_days", "day_sums"), near)
+        moved = {row[0] for row in before ^ set(rows(held))}
+        if ours | moved:
+            _make(rows, ("odd_codes",), f"{near} AND {in_files(sorted(ours | moved))}")
 
 
 def fill_sums(rows: RunSql, tables: Sequence[str], on_filled: OnFilled) -> None:
