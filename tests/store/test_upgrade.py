@@ -40,6 +40,8 @@ def made(tmp_path: Path) -> Settings:
     maker = ArchiveMaker(tmp_path / "archive")
     maker.day(DAY, [*event_lines(range(1, 60), DAY), "broken"])
     given = settings_for(tmp_path / "s.duckdb", maker.folder)
+    older = {"storage_compatibility_version": "v1.0.0"}  # newer versions begin with newer formats
+    store_module.duckdb.connect(str(given.store), config=older).close()
     ingest(given)
     return given
 
