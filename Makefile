@@ -2,13 +2,16 @@
 #   make demo   a small simulated world, from its archive to the report
 #   make test   all tests; lint and types are among them
 #   make quick  the tests that take no time, for work on the code
+#   make test-duckdb DUCKDB=2.0.0   the store's tests with another DuckDB
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
-.PHONY: demo test quick lint format benchmark audit clean
+DUCKDB ?= 2.0.0
+
+.PHONY: demo test quick lint format benchmark audit clean test-duckdb
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
@@ -23,6 +26,14 @@ test: $(INSTALLED)
 
 quick: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+# The store's tests with another DuckDB, which lies before everything else of $(VENV).
+test-duckdb: $(INSTALLED)
+	@test -x $(VENV)-duckdb/bin/python || $(PYTHON) -m venv $(VENV)-duckdb
+	@$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > build-duckdb.pth && \
+	mv build-duckdb.pth "$$($(VENV)-duckdb/bin/python -c 'import site; print(site.getsitepackages()[0])')/gdelphi.pth"
+	$(VENV)-duckdb/bin/python -m pip install --quiet --disable-pip-version-check --no-deps "duckdb==$(DUCKDB)"
+	PYTHONPATH=src $(VENV)-duckdb/bin/python -m pytest -q tests/store tests/measures/test_cloud_update.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -43,4 +54,4 @@ audit: $(INSTALLED)
 	$(BIN)/python -m pip_audit --skip-editable
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-duckdb build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,16 +11,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from datetime import date, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gdelphi.common.progress import silent
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.gdelt.layouts import BY_NAME, Layout
+from gdelphi.measures.embed import embed
+from gdelphi.measures.packing import make_sequences
+from gdelphi.measures.profiles import read_profiles
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import ingest
 from gdelphi.store.status import read_status
-from made_archive import DAILY_ROWS, list_lines
+from gdelphi.store.sums import TABLES, fill_sums
+from made_archive import list_lines
 
 import_module("pandas")  # DuckDB imports it with the first parameter it is given; see above
 
@@ -48,6 +54,12 @@ def peak_megabytes() -> float:
                 return int(line.split()[1]) / 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that it started and saw end."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def gdelphi(*, store: str, archive: str, label: str | None = None) -> Found:
@@ -170,7 +182,7 @@ def status(*, store: str) -> Found:
 
 
 def multiply(*, store: str, rows: int) -> Found:
-    """The one daily of a store again and again, with later days and higher ids, and its ledger.
+    """The dailies of a store again and again, with later days and higher ids, and their ledger.
 
     A copy is exactly one row group. Whatever else is inserted leaves a row group that is not full,
     and the store's next checkpoints would spend their time on merging hundreds of those, which a
@@ -179,33 +191,135 @@ def multiply(*, store: str, rows: int) -> Found:
     copies = -(-rows // ROW_GROUP)
     began = time.perf_counter()
     with Store(settings_for(store, ".")).writing() as connection:
-        connection.rows(f"CREATE TEMP TABLE base AS FROM events LIMIT {ROW_GROUP}")
+        connection.rows(
+            f"CREATE TEMP TABLE base AS FROM events ORDER BY GLOBALEVENTID LIMIT {ROW_GROUP}"
+        )
+        days = connection.value("SELECT count(DISTINCT NewsDay) FROM base")
+        ids = connection.value("SELECT max(GLOBALEVENTID) - min(GLOBALEVENTID) + 1 FROM events")
         for number in range(1, copies):
-            connection.rows(_shifted(number))
+            connection.rows(_shifted(number * days, number * ids))
         connection.rows(
             f"""
             INSERT INTO ledger SELECT * EXCLUDE (n) REPLACE (
-                nextval('file_ids') AS file_id, first_day + n::INTEGER AS first_day,
-                last_day + n::INTEGER AS last_day, md5(n::VARCHAR) AS md5,
-                {ROW_GROUP} AS rows_in, {ROW_GROUP} AS accepted,
-                strftime(first_day + n::INTEGER, '%Y%m%d') || '.export.CSV.zip' AS name
-            ) FROM (SELECT ledger.*, n FROM ledger, range(1, {copies}) numbers(n) ORDER BY n)
+                nextval('file_ids') AS file_id, first_day + n AS first_day,
+                last_day + n AS last_day,
+                md5(concat(name, n)) AS md5, {ROW_GROUP // days} AS rows_in,
+                {ROW_GROUP // days} AS accepted,
+                strftime(first_day + n, '%Y%m%d') || '.export.CSV.zip' AS name
+            ) FROM (
+                SELECT ledger.*, ({days} * n)::INTEGER AS n
+                FROM ledger, range(1, {copies}) numbers(n) ORDER BY n, file_id
+            )
             """
         )
+        fill_sums(connection.rows, tuple(TABLES), silent)
         total = connection.value("SELECT count(*) FROM events")
-    return {"seconds": time.perf_counter() - began, "rows": total, "days": copies}
+    return {"seconds": time.perf_counter() - began, "rows": total, "days": copies * days}
 
 
-def _shifted(days: int) -> str:
+def _shifted(days: int, ids: int) -> str:
     later = f"NewsDay + {days}"
     return f"""
         INSERT INTO events SELECT * REPLACE (
-            GLOBALEVENTID + {days * DAILY_ROWS} AS GLOBALEVENTID, SQLDATE + {days} AS SQLDATE,
+            GLOBALEVENTID + {ids} AS GLOBALEVENTID, SQLDATE + {days} AS SQLDATE,
             strftime(SQLDATE + {days}, '%Y%m')::INTEGER AS MonthYear,
             year(SQLDATE + {days}) AS Year, ({later})::TIMESTAMP AS DATEADDED,
-            {later} AS NewsDay, {days + 1} AS FileId
+            {later} AS NewsDay, FileId + {days} AS FileId
         ) FROM base
     """
+
+
+# --- every stage of a day, on a store of any size (scale.py) --------------------------------------
+
+
+def scale_settings(store: str, streams: int) -> Settings:
+    """Settings under which stores of any size have the same training days, so the same space and
+    the same model: it can be trained on the smallest of them."""
+    first = date.fromisoformat(Path(store).with_suffix(".first").read_text())
+    given = {
+        "store": store,
+        "ingest.archive": ".",
+        "embed.encoder": "hashing",
+        "sequences.streams": streams,
+        "sequences.context_days": 20,
+        "sequences.memory_days": 60,
+        "sequences.variants": 2,
+        "split.train_until": first + timedelta(days=49),
+        "split.validation_a_until": first + timedelta(days=61),
+        "split.validation_b_until": first + timedelta(days=73),
+        "split.embargo_days": 1,
+        "train.steps": 4,
+        "train.decoder_steps": 2,
+        "train.cell_epochs": 1,
+        "train.device": "cpu",
+    }
+    return load_settings(flags=given).settings
+
+
+def profiles(*, store: str, streams: int, days: int) -> Found:
+    """The profiles of the largest streams over the last days."""
+    settings = scale_settings(store, streams)
+    with Store(settings).reading() as connection:
+        last = connection.value("SELECT max(NewsDay) FROM file_days")
+        since = last - timedelta(days=days - 1)
+        largest = connection.rows(
+            "SELECT Stream FROM daily_counts WHERE NewsDay BETWEEN ? AND ? AND Stream <> 'WORLD' "
+            "GROUP BY ALL ORDER BY sum(rows) DESC, 1 LIMIT ?",
+            [last - timedelta(days=30), last, streams],
+        )
+    began = time.perf_counter()
+    read_profiles(settings, "root", [stream for (stream,) in largest], since=since, until=last)
+    return {"seconds": time.perf_counter() - began}
+
+
+def embed_days(*, store: str, streams: int) -> Found:
+    """`gdelphi embed`."""
+    began = time.perf_counter()
+    embed(scale_settings(store, streams))
+    return {"seconds": time.perf_counter() - began}
+
+
+def pack(*, store: str, streams: int) -> Found:
+    """`gdelphi sequences`."""
+    settings = scale_settings(store, streams)
+    began = time.perf_counter()
+    packed = make_sequences(settings).packed
+    return {"seconds": time.perf_counter() - began, "bytes": packed.bytes}
+
+
+def train_model(*, store: str, streams: int, model: str) -> Found:
+    """A model of a few steps, calibrated: it forecasts badly, and at the usual cost."""
+    from gdelphi.forecast.calibrate import calibrate
+    from gdelphi.forecast.predictor import Predictor
+    from gdelphi.model.train import train
+
+    settings = scale_settings(store, streams)
+    began = time.perf_counter()
+    train(settings, Path(model))
+    calibrate(Predictor(settings, Path(model)))
+    return {"seconds": time.perf_counter() - began}
+
+
+def forecast_day(*, store: str, streams: int, model: str, as_of: str) -> Found:
+    """`gdelphi forecast`, of the last complete day."""
+    from gdelphi.forecast.forecast import ForecastRequest, forecast
+
+    settings = scale_settings(store, streams)
+    day = date.fromisoformat(as_of)
+    began = time.perf_counter()
+    forecast(settings, ForecastRequest(Path(model), as_of=day, horizon=1))
+    return {"seconds": time.perf_counter() - began}
+
+
+def report_day(*, store: str, streams: int, model: str, as_of: str) -> Found:
+    """`gdelphi report`, of the last forecast."""
+    from gdelphi.report.report import ReportRequest, make_report
+
+    settings = scale_settings(store, streams)
+    request = ReportRequest(as_of=date.fromisoformat(as_of), model=Path(model))
+    began = time.perf_counter()
+    make_report(settings, request)
+    return {"seconds": time.perf_counter() - began}
 
 
 JOBS: dict[str, Callable[..., Found]] = {
@@ -216,6 +330,12 @@ JOBS: dict[str, Callable[..., Found]] = {
     "live": live,
     "status": status,
     "multiply": multiply,
+    "profiles": profiles,
+    "embed": embed_days,
+    "pack": pack,
+    "train": train_model,
+    "forecast": forecast_day,
+    "report": report_day,
 }
 
 
@@ -230,8 +350,10 @@ def warm_up() -> None:
 def main() -> None:
     job = json.loads(sys.argv[1] if sys.argv[1] != "-" else sys.stdin.read())
     warm_up()
+    before = cpu_seconds()
     found = JOBS[job.pop("job")](**job)
-    print(json.dumps({**found, "peak_mb": peak_megabytes()}))
+    cpu = cpu_seconds() - before
+    print(json.dumps({**found, "cpu": cpu, "peak_mb": peak_megabytes()}))
 
 
 if __name__ == "__main__":

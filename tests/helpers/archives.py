@@ -18,6 +18,7 @@ from gdelphi.gdelt.layouts import (
 )
 from gdelphi.store.connection import Store
 from gdelphi.store.schema import event_comments
+from gdelphi.store.sums import wrong_sums
 
 DAY_FILE = SourceFile(
     "20140101.export.CSV.zip", "events", "day", date(2014, 1, 1), date(2014, 1, 1)
@@ -139,7 +140,8 @@ def rows(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
 
 
 def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
-    """All that a store holds, without times and running numbers, in a fixed order."""
+    """All that a store holds, without times and running numbers, in a fixed order; its sums are
+    what a fresh aggregate gives."""
     columns = ", ".join(f"events.{name}" for name in event_comments() if name != "FileId")
     kept = columns.replace("events.StoryDuplicate", "place").replace("events.", "duplicates.")
     queries = {
@@ -151,4 +153,5 @@ def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
         "reduced_events": "SELECT * EXCLUDE (FileId) FROM reduced_events",
     }
     with Store(settings).reading() as connection:
+        assert wrong_sums(connection.rows) == {}
         return {name: connection.rows(f"{sql} ORDER BY ALL") for name, sql in queries.items()}

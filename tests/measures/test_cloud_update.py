@@ -29,9 +29,10 @@ from gdelphi.measures.cloud_update import (
 )
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.day_files import DayFolder
-from gdelphi.measures.profiles import UNITS, read_profiles
+from gdelphi.measures.profiles import read_profiles
 from gdelphi.store.connection import Connection, Store
 from gdelphi.store.ingest import IngestRequest, ingest
+from gdelphi.store.sums import UNITS
 from helpers.archives import ArchiveMaker, event_line, event_lines, rows, settings_for
 
 START = date(2013, 12, 28)

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from gdelphi.common.checksums import CHECKSUMS, file_states
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
 from gdelphi.measures import pack as pack_module
@@ -31,11 +32,12 @@ from gdelphi.measures.pack import (
     PackFacts,
     PackWriter,
 )
-from gdelphi.measures.packing import pack_days
+from gdelphi.measures.packing import pack_days, variant_seed
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.space import Space
 from gdelphi.store.connection import Connection
 from gdelphi.store.ingest import ingest
+from helpers.archives import ArchiveMaker
 from helpers.measured_world import (
     DAY,
     DAYS,
@@ -133,7 +135,7 @@ def test_further_variants_are_random_descriptors_of_that_day(world: Measured) ->
     for number, place in [(1, 0), (30, 2), (79, 1), (GONE[1], 0)]:
         cloud = world.cloud(pack.facts.streams[place], number)
         own = kept.of(cloud)
-        seeds = [(0, cloud.day.toordinal(), place, each) for each in range(2)]
+        seeds = [variant_seed(0, cloud.day, cloud.stream, each) for each in range(2)]
         for variant, expected in enumerate(describe_parts(cloud, points, own, seeds), start=1):
             found = pack.atoms(number, place, variant)
             assert found.points.tobytes() == expected.points.tobytes()
@@ -426,9 +428,149 @@ def test_the_facts_name_everything_that_decides_the_content(small: Small) -> Non
     settings, space = small
     folder = pack_days(settings, space).folder
     said = json.loads((folder / "pack.json").read_text())
-    assert said.pop("format") == 3
+    assert said.pop("format") == 4
     assert said["streams"] == ["KE", "UP", "GM"]
     clouds = Clouds(measures_folder(settings))
     assert said == {
         **packing._facts(settings, space, clouds, 0).__dict__, "streams": said["streams"],
     }  # fmt: skip
+
+
+# --- what earlier packs have ----------------------------------------------------------------------
+
+
+def made_streams(monkeypatch: pytest.MonkeyPatch) -> list[tuple[date, tuple[str, ...]]]:
+    """What is made from now on, and not taken over."""
+    made: list[tuple[date, tuple[str, ...]]] = []
+    plain = packing._Work.do
+
+    def spy(self: packing._Work, item: tuple[date, tuple[str, ...]]) -> Any:
+        made.append(item)
+        return plain(self, item)
+
+    monkeypatch.setattr(packing._Work, "do", spy)
+    return made
+
+
+def test_a_new_day_and_a_changed_one_are_made_and_all_others_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = ("UP", "KE", "WORLD")
+    maker, settings = small_store(tmp_path, days=6, sequences__only=streams)
+    space = embed(settings).space
+    first = pack_days(settings, space).folder
+    made = made_streams(monkeypatch)
+    windows: list[Any] = []
+    plain = packing.read_count_panel
+
+    def spy(source: Settings, roots: Any) -> Any:
+        windows.append(roots.days)
+        return plain(source, roots)
+
+    monkeypatch.setattr(packing, "read_count_panel", spy)
+    maker.day(DAY + timedelta(days=7), lines_of(7))  # with a missing day between
+    second = packed_again(maker, settings, space)
+    assert made == [(DAY + timedelta(days=number), streams) for number in (6, 7)]
+    assert windows == [tuple(day for day, _ in made)]
+    assert not first.exists()
+    assert tree_of(second) == tree_of(pack_alone(settings, space, second).folder)
+
+    maker.day(DAY + timedelta(days=3), lines_of(3, ActionGeo_CountryCode="UP"))
+    made.clear()
+    third = packed_again(maker, settings, space)
+    assert made == [(DAY + timedelta(days=3), streams)]
+    assert not second.exists()
+    assert_equal_packs(Pack(third), pack_alone(settings, space, third), space)
+
+
+def packed_again(maker: ArchiveMaker, settings: Settings, space: Space) -> Path:
+    """The pack after the archive has changed."""
+    maker.write_lists()
+    ingest(settings)
+    embed(settings)
+    return pack_days(settings, space).folder
+
+
+def assert_equal_packs(one: Pack, other: Pack, space: Space) -> None:
+    """Packs that say the same; their tables may be in another order."""
+    for place in np.ndindex(one.shape):
+        ours, theirs = one.cloud(*place), other.cloud(*place)
+        assert one.phrases_of(ours[0]) == other.phrases_of(theirs[0])
+        assert ours[1].tobytes() == theirs[1].tobytes()
+        np.testing.assert_allclose(
+            one.points(ours[0], space), other.points(theirs[0], space), atol=1e-6
+        )
+        for variant in range(3):
+            assert one.atom_phrases(*place, variant) == other.atom_phrases(*place, variant)
+            for ours, theirs in zip(
+                one.atoms(*place, variant), other.atoms(*place, variant), strict=True
+            ):
+                assert ours.tobytes() == theirs.tobytes()
+    for name in ("states", "statistics", "flags", "counts", "weights"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    for name in ("fine", "pairs", "acted", "world"):
+        panels = one.count_panel, other.count_panel
+        assert np.array_equal(*(getattr(panel, name) for panel in panels))
+
+
+def test_other_streams_leave_the_first_pack_and_take_over_what_both_have(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    first = pack_days(changed(settings, "sequences", only=("UP", "KE")), space).folder
+    content = tree_of(first)
+    made = made_streams(monkeypatch)
+    other = changed(settings, "sequences", only=("KE", "GM"))
+    second = pack_days(other, space).folder
+    assert {streams for _, streams in made} == {("GM",)}
+    assert tree_of(first) == content
+    assert verified_states(second) == {"sound"}
+    assert_equal_packs(Pack(second), pack_alone(other, space, second), space)
+    made.clear()
+    assert not pack_days(changed(settings, "sequences", only=("UP", "KE")), space).made
+    assert made == []
+
+
+def verified_states(folder: Path) -> set[str]:
+    """What the checksums say of the files of a folder."""
+    return {state for path, state in file_states(folder) if path.name != CHECKSUMS}
+
+
+def pack_alone(settings: Settings, space: Space, there: Path) -> Pack:
+    """The same pack, made where there is no other; then all is as it was."""
+    root, aside = there.parent, there.parent.with_name("aside")
+    shutil.rmtree(root.with_name("alone"), ignore_errors=True)
+    root.rename(aside)
+    pack_days(settings, space)
+    root.rename(root.with_name("alone"))
+    aside.rename(root)
+    fresh = root.with_name("alone") / there.name
+    assert fresh.exists()
+    return Pack(fresh)
+
+
+def test_damaged_packs_and_those_of_another_seed_lend_nothing(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    first = pack_days(changed(settings, "sequences", only=("UP", "KE")), space).folder
+    content = bytearray((first / "atom_points.bin").read_bytes())
+    content[40] ^= 4
+    (first / "atom_points.bin").write_bytes(content)
+    made = made_streams(monkeypatch)
+    pack_days(changed(settings, "sequences", only=("KE", "GM")), space)
+    assert {streams for _, streams in made} == {("KE", "GM")}
+    made.clear()
+    pack_days(changed(settings, "sequences", only=("KE",)), space, seed=1)
+    assert {streams for _, streams in made} == {("KE",)}
+
+
+def test_the_packs_used_last_are_kept_up_to_a_number(small: Small) -> None:
+    settings, space = small
+    choices = [("UP",), ("KE",), ("GM",), ("UP", "KE"), ("UP", "GM")]
+    folders = [
+        pack_days(changed(settings, "sequences", only=only), space).folder for only in choices
+    ]
+    assert sorted(path.name for path in folders[0].parent.iterdir()) == sorted(
+        path.name for path in folders[1:]
+    )

@@ -34,6 +34,7 @@ from gdelphi.app.commands import (
     serve,
     sql,
     status,
+    store,
     text,
     train,
     verify,
@@ -67,7 +68,11 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 }
 """in the order of the help"""
 
-GROUPS: Final[dict[str, typer.Typer]] = {"text": text.app, "world": world.app}
+GROUPS: Final[dict[str, typer.Typer]] = {
+    "store": store.app,
+    "text": text.app,
+    "world": world.app,
+}
 """commands that have commands below them"""
 
 app = typer.Typer(

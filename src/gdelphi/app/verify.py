@@ -23,6 +23,7 @@ from gdelphi.measures.clouds import measures_folder
 from gdelphi.report.report import reports_folder
 from gdelphi.store.connection import Store
 from gdelphi.store.seal import seal_path, seal_state
+from gdelphi.store.sums import wrong_sums
 
 NOT_OURS: Final = (".lock",)
 STATES: Final[dict[FileState, str]] = {
@@ -102,11 +103,15 @@ def _store(settings: Settings) -> VerifiedPart:
                 "GROUP BY FileId) ON file_id = FileId "
                 "WHERE status = 'loaded' AND kind <> 'reduced' AND accepted <> coalesce(n, 0)"
             )
+            sums = wrong_sums(connection.rows)
     except GdelphiError as error:
         part.damages.append(Damage(settings.store, str(error), remedy))
         return part
     for (name,) in wrong[:20]:
         says = f"has other rows of {name} than its ledger says"
+        part.damages.append(Damage(settings.store, says, remedy))
+    for table, number in sums.items():
+        says = f"has {number} sums in {table} that are not those of its rows"
         part.damages.append(Damage(settings.store, says, remedy))
     state = seal_state(settings.store)
     if state == "damaged":

@@ -34,12 +34,9 @@ from gdelphi.measures.phrases import (
     actor_key_sql,
     canonical,
 )
-from gdelphi.measures.profiles import (
-    UNITS,
-    WEIGHT_UNITS,
-    standard_events,
-)
+from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Connection, Store
+from gdelphi.store.sums import UNITS, WEIGHT_UNITS
 
 ArgumentKind = Literal["actor1", "actor2", "region"]
 KINDS: Final[tuple[ArgumentKind, ...]] = ("actor1", "actor2", "region")
@@ -334,7 +331,7 @@ def _stretches(connection: Connection, days: tuple[date, ...]) -> Iterator[tuple
     first = last = None
     total = 0
     for day, rows in connection.rows(
-        "SELECT NewsDay, count(*) FROM events WHERE NewsDay BETWEEN ? AND ? "
+        "SELECT NewsDay, sum(rows)::BIGINT FROM file_days WHERE NewsDay BETWEEN ? AND ? "
         "GROUP BY ALL ORDER BY NewsDay",
         [days[0], days[-1]],
     ):

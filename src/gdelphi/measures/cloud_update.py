@@ -36,8 +36,8 @@ from gdelphi.measures.clouds import (
 )
 from gdelphi.measures.day_files import DayFolder, keep_json
 from gdelphi.measures.phrases import actor_key_sql, canonical
-from gdelphi.measures.profiles import MENTIONS, WEIGHT_UNITS
 from gdelphi.store.connection import Connection, Store
+from gdelphi.store.sums import MENTIONS, WEIGHT_UNITS
 
 ROWS_AT_ONCE = 400_000  # rows of the store that one query may bring
 TONE_UNITS: Final = 10**6
@@ -142,9 +142,8 @@ _DAYS = """
             status, layout, concat_ws('|', archive, name, status, md5, stamp) AS statement
         FROM ledger WHERE kind <> 'reduced' AND first_day IS NOT NULL AND last_day IS NOT NULL
     ), brought AS (
-        SELECT NewsDay AS day, FileId, concat_ws('|', count(*), sum(GLOBALEVENTID),
-            sum(GLOBALEVENTID::HUGEINT * GLOBALEVENTID)) AS ids
-        FROM events {condition} GROUP BY ALL
+        SELECT NewsDay AS day, FileId, concat_ws('|', rows, ids, squared_ids) AS ids
+        FROM file_days {condition}
     ), held AS (
         SELECT day, string_agg(concat_ws('|', archive, name, md5, ids), '\n'
             ORDER BY archive, name) AS rows
@@ -190,7 +189,8 @@ def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[D
         return
     sizes: dict[date, int] = dict(
         connection.rows(
-            "SELECT NewsDay, count(*) FROM events WHERE NewsDay BETWEEN ? AND ? GROUP BY NewsDay",
+            "SELECT NewsDay, sum(rows)::BIGINT FROM file_days WHERE NewsDay BETWEEN ? AND ? "
+            "GROUP BY NewsDay",
             [stale[0].day, stale[-1].day],
         )
     )

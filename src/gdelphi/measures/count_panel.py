@@ -115,7 +115,8 @@ def _small(counts: npt.NDArray[Any]) -> CountArray:
 _WINDOW: Final = "NewsDay BETWEEN ? AND ?"
 
 _WORLD: Final = f"""
-SELECT NewsDay - ?::DATE, EventRootCode, count(*) FROM events WHERE {_WINDOW} GROUP BY ALL
+SELECT NewsDay - ?::DATE, EventRootCode, sum(rows)::BIGINT FROM day_sums WHERE {_WINDOW}
+GROUP BY ALL
 """
 
 _PAIRS: Final = f"""

@@ -36,7 +36,7 @@ from gdelphi.measures.descriptors import AtomPhrases, Descriptor
 from gdelphi.measures.profiles import Profiles, standard_events
 from gdelphi.measures.space import BLOCKS, Points, Space
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 STATES: Final = ("missing", "empty", "small", "full")
 STATISTICS: Final = 10
 """numbers of SetStatistics, its quad shares one by one"""
@@ -80,22 +80,79 @@ class PackWriter:
         self._states: list[int] = []
         self._statistics: list[list[float]] = []
         self._flags: list[tuple[bool, bool, bool]] = []
+        self.points = 0
+        """of all clouds so far"""
+        self._moved: dict[tuple[int, str], npt.NDArray[np.int64]] = {}
 
     def add_day(self, clouds: Sequence[Cloud], descriptors: Sequence[Sequence[Descriptor]]) -> None:
         """The clouds of all streams on the next day, and of each the descriptors, its own first."""
         head = clouds[0]
-        self._flags.append((head.known, head.partial, head.backfile))
+        self.add_flags(known=head.known, partial=head.partial, backfile=head.backfile)
         for cloud, variants in zip(clouds, descriptors, strict=True):
-            self._write("weights", cloud.weights, np.float32)
-            self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
-            self._cloud_sizes.append(len(cloud))
-            self._states.append(STATES.index(cloud.state))
-            self._statistics.append(_flat(cloud.statistics))
-            for variant in variants:
-                self._write("atom_points", variant.points, np.float32)
-                self._write("atom_weights", variant.weights, np.float32)
-                self._write("atom_slots", self._slots(*variant.phrases), np.int32)
-                self._atom_sizes.append(len(variant))
+            self.add_stream(cloud, variants)
+
+    def add_flags(self, *, known: bool, partial: bool, backfile: bool) -> None:
+        """Begin the next day; its streams follow, in their order."""
+        self._flags.append((known, partial, backfile))
+
+    def add_stream(self, cloud: Cloud, variants: Sequence[Descriptor]) -> None:
+        """The next stream of the day that was begun."""
+        self._write("weights", cloud.weights, np.float32)
+        self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
+        self._cloud_sizes.append(len(cloud))
+        self.points += len(cloud)
+        self._states.append(STATES.index(cloud.state))
+        self._statistics.append(_flat(cloud.statistics))
+        for variant in variants:
+            self._write("atom_points", variant.points, np.float32)
+            self._write("atom_weights", variant.weights, np.float32)
+            self._write("atom_slots", self._slots(*variant.phrases), np.int32)
+            self._atom_sizes.append(len(variant))
+
+    def take_days(self, pack: "Pack", days: range) -> None:
+        """The next days, as another pack of the same streams has them."""
+        streams = len(pack.facts.streams)
+        self._flags += [tuple(flags) for flags in pack.flags[days.start : days.stop].tolist()]
+        self._take(pack, days.start * streams, days.stop * streams)
+
+    def take_stream(self, pack: "Pack", day: int, stream: int) -> None:
+        """The next stream of the day that was begun, as another pack has it."""
+        place = day * len(pack.facts.streams) + stream
+        self._take(pack, place, place + 1)
+
+    def _take(self, pack: "Pack", first: int, last: int) -> None:
+        """The stream's days at some places of another pack."""
+        for name, values in pack.rows_at(first, last).items():
+            if name.endswith("slots"):
+                self._write(name, self._moved_slots(pack, values), np.int32)
+            else:
+                self._write(name, values, np.float32)
+        cloud_sizes, atom_sizes = pack.sizes_at(first, last)
+        self._cloud_sizes += cloud_sizes
+        self.points += sum(cloud_sizes)
+        self._atom_sizes += atom_sizes
+        self._states += pack.states.ravel()[first:last].tolist()
+        self._statistics += pack.statistics.reshape(-1, STATISTICS)[first:last].tolist()
+
+    def _moved_slots(self, pack: "Pack", slots: npt.NDArray[Any]) -> IntArray:
+        """Positions in another pack's tables as positions in these; new keys come with vectors, in
+        the order that they have there: as they were first met."""
+        for table in self._places:
+            blocks = [block for block, name in enumerate(BLOCKS) if name == table]
+            self._take_keys(pack, table, slots[:, blocks].ravel())
+        moved = [self._moved[id(pack), name][slots[:, block]] for block, name in enumerate(BLOCKS)]
+        return np.stack(moved, axis=1)
+
+    def _take_keys(self, pack: "Pack", table: str, places: npt.NDArray[Any]) -> None:
+        keys, own = pack.keys[table], self._places[table]
+        moved = self._moved.setdefault((id(pack), table), np.full(len(keys), -1, np.int64))
+        new = np.flatnonzero((np.bincount(places, minlength=len(keys)) > 0) & (moved < 0))
+        fresh = [place for place in new.tolist() if keys[place] not in own]
+        if fresh:
+            self._write(table, pack.tables[table][fresh], np.float32)
+            for place in fresh:
+                own[keys[place]] = len(own)
+        moved[new] = [own[keys[place]] for place in new.tolist()]
 
     def _write(self, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike) -> None:
         self._files[name].write(np.ascontiguousarray(values, dtype=kind).tobytes())
@@ -208,6 +265,32 @@ class Pack:
     @cached_property
     def first_day(self) -> date:
         return date.fromisoformat(self.facts.first_day)
+
+    @property
+    def flags(self) -> BoolArray:
+        """Whether a day is there, partial, from a backfile: [day, 3]."""
+        return self._panel["flags"]
+
+    def rows_at(self, first: int, last: int) -> dict[str, npt.NDArray[Any]]:
+        """The columns of clouds and descriptors of a stretch of places, day * streams + stream."""
+        variants = self.facts.variants + 1
+        starts, atom_starts = self._panel["cloud_starts"], self._panel["atom_starts"]
+        points = slice(starts[first], starts[last])
+        atoms = slice(atom_starts[first * variants], atom_starts[last * variants])
+        names = ("atom_points", "atom_weights", "atom_slots")
+        clouds = {"slots": self._clouds[0][points], "weights": self._clouds[1][points]}
+        return clouds | {
+            name: values[atoms] for name, values in zip(names, self._atoms, strict=True)
+        }
+
+    def sizes_at(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """How many points and atoms each cloud and each descriptor of a stretch of places has."""
+        variants = self.facts.variants + 1
+        atoms = self._panel["atom_starts"][first * variants : last * variants + 1]
+        return (
+            np.diff(self._panel["cloud_starts"][first : last + 1]).tolist(),
+            np.diff(atoms).tolist(),
+        )
 
     @cached_property
     def states(self) -> npt.NDArray[np.int8]:

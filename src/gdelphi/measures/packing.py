@@ -1,21 +1,26 @@
 """Packing: from the day files of clouds and descriptors to a pack that training reads.
 
-Streams are chosen by their rows on training days. The random descriptors are made here, by several
+Streams are chosen by their rows on training days. What an earlier pack has is taken over
+(`pack_reuse.py`), the rest is made. The random descriptors are made here, by several
 processes; days are written in their order, so one seed gives one pack, whatever the machine.
 """
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import atomic_write, is_alive, text_digest
+from gdelphi.common.files import atomic_write, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -30,7 +35,7 @@ from gdelphi.measures.clouds import (
     Clouds,
     measures_folder,
 )
-from gdelphi.measures.count_panel import read_count_panel
+from gdelphi.measures.count_panel import CountPanel, read_count_panel
 from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
@@ -46,6 +51,15 @@ from gdelphi.measures.pack import (
     PackFacts,
     PackWriter,
 )
+from gdelphi.measures.pack_reuse import (
+    EarlierPack,
+    MadeFrom,
+    Stretch,
+    earlier_packs,
+    known_panel,
+    remove_packs,
+    stretches,
+)
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import (
@@ -53,9 +67,13 @@ from gdelphi.measures.space import (
     Space,
     load_space,
 )
+from gdelphi.store.sums import runs_of_days
 
 OnPacked = Callable[[int, int, int], None]
 """days done, days to do, points packed"""
+
+Made = tuple[Cloud, list[Descriptor]]
+"""a stream's day, and its descriptors"""
 
 
 @dataclass(frozen=True)
@@ -150,27 +168,19 @@ def pack_days(
         )
     root = measures_folder(settings) / "packs"
     folder = root / text_digest(repr((FORMAT, facts, seed)))
+    made_from = _made_from(settings, facts, clouds, seed)
     made = not (folder / "pack.json").exists() or bool(damaged_files(folder))
     if made:  # a damaged pack would give other probabilities under the same name
+        earlier = earlier_packs(root, made_from)
         with atomic_write(folder) as part:
-            _write(settings, space, facts, part, seed=seed, on_day=on_day)
+            _write(settings, space, facts, part, earlier, seed=seed, on_day=on_day)
+            made_from.write(part)
             if folder.exists():  # not whole, or made by another process meanwhile
                 shutil.rmtree(folder)
-        # Older packs go. Whoever has one open keeps it: the system frees closed files alone.
-        for other in root.iterdir():
-            if other != folder and not _being_made(other):
-                shutil.rmtree(other)
+        remove_packs(root, folder, facts.streams)
+    with suppress(OSError):  # used now: the others go before it
+        os.utime(folder)
     return _packed(folder, made=made, seconds=perf_counter() - began)
-
-
-def _being_made(folder: Path) -> bool:
-    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
-    if not folder.name.startswith("."):
-        return False
-    try:
-        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
-    except ValueError:
-        return False
 
 
 def _packed(folder: Path, *, made: bool, seconds: float) -> Packed:
@@ -202,31 +212,99 @@ def _facts(settings: Settings, space: Space, clouds: Clouds, seed: int) -> PackF
     )
 
 
+def _made_from(settings: Settings, facts: PackFacts, clouds: Clouds, seed: int) -> MadeFrom:
+    known = clouds.files.made_from()
+    first = date.fromisoformat(facts.first_day)
+    days = (known.get(first + timedelta(days=number)) for number in range(facts.days))
+    rule = atom_rule(settings.measures)
+    recipe = (FORMAT, facts.space, facts.dimension, facts.variants, rule, seed)
+    return MadeFrom(text_digest(repr(recipe)), facts.first_day, tuple(days))
+
+
 def _write(
     settings: Settings,
     space: Space,
     facts: PackFacts,
     folder: Path,
+    earlier: list[EarlierPack],
     *,
     seed: int,
     on_day: OnPacked | None,
 ) -> None:
-    work = _Work(settings, space, facts.streams, seed)
+    work = _Work(settings, space, seed)
     first = date.fromisoformat(facts.first_day)
     days = [first + timedelta(days=number) for number in range(facts.days)]
     writer = PackWriter(folder, facts, work.points)
-    points = 0
+    runs = stretches(earlier, facts.streams, facts.days)
+    lacking = [
+        (days[number], run.lacking(facts.streams))
+        for run in runs
+        for number in run.days
+        if None in run.streams
+    ]
+    made = share(work, lacking)
     try:
-        for number, (clouds, descriptors) in enumerate(share(work, days), start=1):
-            writer.add_day(clouds, descriptors)
-            points += sum(map(len, clouds))
-            if on_day:
-                on_day(number, len(days), points)
-        roots = read_profiles(settings, "root", facts.streams, since=days[0], until=days[-1])
-        writer.close(read_count_panel(settings, roots))
+        for run in runs:
+            if run.whole:
+                shift = run.whole.shift
+                writer.take_days(
+                    run.whole.pack, range(run.days.start + shift, run.days.stop + shift)
+                )
+            else:
+                for number in run.days:
+                    _add_day(writer, facts, run, number, next(made) if None in run.streams else [])
+                    if on_day:
+                        on_day(number + 1, len(days), writer.points)
+            if on_day and run.whole:
+                on_day(run.days.stop, len(days), writer.points)
+        writer.close(_count_panel(settings, facts, days, earlier))
     except BaseException:
         writer.abandon()
         raise
+
+
+def _add_day(
+    writer: PackWriter, facts: PackFacts, run: Stretch, number: int, made: Sequence[Made]
+) -> None:
+    """A day of which some streams are made, and others lie in earlier packs."""
+    fresh = iter(made)
+    had = next((one for one in run.streams if one), None)
+    if had:
+        known, partial, backfile = had.pack.flags[number + had.shift].tolist()
+    else:
+        known, partial, backfile = made[0][0].known, made[0][0].partial, made[0][0].backfile
+    writer.add_flags(known=known, partial=partial, backfile=backfile)
+    for stream, one in zip(facts.streams, run.streams, strict=True):
+        if one:
+            writer.take_stream(one.pack, number + one.shift, one.place[stream])
+        else:
+            writer.add_stream(*next(fresh))
+
+
+def _count_panel(
+    settings: Settings, facts: PackFacts, days: list[date], earlier: list[EarlierPack]
+) -> CountPanel:
+    """The counts of all days; those of days that have not changed from an earlier pack."""
+    streams = facts.streams
+    roots = read_profiles(settings, "root", streams, since=days[0], until=days[-1])
+    known, same, shift = known_panel(earlier, streams)
+    if known is None or same is None or not same.any():
+        return read_count_panel(settings, roots)
+    ours, theirs = np.flatnonzero(same), np.flatnonzero(same) + shift
+    size, length, codes = roots.counts.shape
+    pairs = np.zeros((length, *known.pairs.shape[1:]), known.pairs.dtype)
+    fine = np.zeros((size, length, known.fine.shape[2]), known.fine.dtype)
+    acted = np.zeros((size, length, codes), known.acted.dtype)
+    world = np.zeros((length, codes), known.world.dtype)
+    pairs[ours], world[ours] = known.pairs[theirs], known.world[theirs]
+    fine[:, ours], acted[:, ours] = known.fine[:, theirs], known.acted[:, theirs]
+    for first, last in runs_of_days(days[number] for number in np.flatnonzero(~same)):
+        window = slice((first - days[0]).days, (last - days[0]).days + 1)
+        part = read_profiles(settings, "root", streams, since=first, until=last)
+        fresh = read_count_panel(settings, part)
+        pairs[window], world[window] = fresh.pairs, fresh.world
+        fine[:, window], acted[:, window] = fresh.fine, fresh.acted
+    return CountPanel(roots, fine, pairs, acted, world)
 
 
 # --- the work, in one process or in several -------------------------------------------------------
@@ -238,7 +316,6 @@ class _Work:
 
     settings: Settings
     space: Space
-    streams: tuple[str, ...]
     seed: int
 
     @cached_property
@@ -253,17 +330,22 @@ class _Work:
     def _descriptors(self) -> Descriptors:
         return Descriptors(self.settings, self.space)
 
-    def do(self, item: date) -> tuple[list[Cloud], list[list[Descriptor]]]:
-        """The clouds of all streams on a day, and the descriptors of each, its own first."""
-        clouds = [self._clouds.cloud(stream, item).alone() for stream in self.streams]
-        return clouds, [self._variants(cloud) for cloud in clouds]
+    def do(self, item: tuple[date, tuple[str, ...]]) -> list[Made]:
+        """The clouds of some streams on a day, and the descriptors of each, its own first."""
+        day, streams = item
+        clouds = [self._clouds.cloud(stream, day).alone() for stream in streams]
+        return [(cloud, self._variants(cloud)) for cloud in clouds]
 
     def _variants(self, cloud: Cloud) -> list[Descriptor]:
         if cloud.stream == WORLD:  # its descriptors are not kept
             own = describe_day(cloud, self.points, atom_rule(self.settings.measures))
         else:
             own = self._descriptors.of(cloud)
-        place = self.streams.index(cloud.stream)
         numbers = range(self.settings.sequences.variants)
-        seeds = [(self.seed, cloud.day.toordinal(), place, number) for number in numbers]
+        seeds = [variant_seed(self.seed, cloud.day, cloud.stream, number) for number in numbers]
         return [own, *describe_parts(cloud, self.points, own, seeds)]
+
+
+def variant_seed(seed: int, day: date, stream: str, number: int) -> tuple[int, ...]:
+    """The seed of a random descriptor: the same whatever other streams and days are packed."""
+    return seed, day.toordinal(), int.from_bytes(stream.encode()), number

@@ -40,6 +40,7 @@ from gdelphi.store.connection import (
     Row,
     Store,
 )
+from gdelphi.store.sums import UNITS
 
 DAYS_AT_ONCE = 92  # read in one query: bounds the rows held as Python values
 
@@ -48,7 +49,6 @@ _COLUMNS: Final[dict[Level, str]] = {
     "base": "EventBaseCode",
     "full": "EventCode",
 }
-UNITS: Final = 1e9  # whole units in a cloud weight of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,22 +158,17 @@ def _days(connection: Connection, since: date | None, until: date | None) -> tup
 
 def _largest_first(connection: Connection, days: tuple[date, ...]) -> tuple[str, ...]:
     rows = connection.rows(
-        "SELECT ActionGeo_CountryCode FROM events WHERE NewsDay BETWEEN ? AND ? "
-        "AND ActionGeo_CountryCode IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, 1",
+        "SELECT Stream FROM day_sums WHERE NewsDay BETWEEN ? AND ? AND Stream IS NOT NULL "
+        "GROUP BY ALL ORDER BY sum(rows) DESC, 1",
         [days[0], days[-1]],
     )
     return tuple(stream for (stream,) in rows)
 
 
-MENTIONS: Final = "greatest(coalesce(NumMentions, 1), 0)::BIGINT"
-WEIGHT_UNITS: Final = f"""sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
-            * if(IsRootEvent = 1, 2, 1))::BIGINT"""
-"""SQL for the cloud weight of rows, in whole units"""
-"""SQL for a row's mentions: 1 where they are unknown, none where they are fewer than that."""
-
 _SUMS = """
-    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, count(*), {weight}
-    FROM events WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
+    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, sum(rows)::BIGINT,
+        sum(weight_units)::BIGINT
+    FROM day_sums WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
 
 
 class _Sums(NamedTuple):
@@ -194,14 +189,13 @@ def _sums(
     countries = [stream for stream in streams if stream != WORLD]
     queries: list[tuple[str, str, list[object]]] = []
     if countries:
-        condition = "AND list_contains(?, ActionGeo_CountryCode)"
-        queries.append(("ActionGeo_CountryCode", condition, [countries]))
+        queries.append(("Stream", "AND list_contains(?, Stream)", [countries]))
     if WORLD in place:
         queries.append((f"'{WORLD}'", "", []))
     for start in range(0, len(days), DAYS_AT_ONCE):
         stretch = days[start : start + DAYS_AT_ONCE]
         for stream, condition, parameters in queries:
-            sql = _SUMS.format(stream=stream, code=column, weight=WEIGHT_UNITS, condition=condition)
+            sql = _SUMS.format(stream=stream, code=column, condition=condition)
             rows = connection.rows(sql, [days[0], stretch[0], stretch[-1], *parameters])
             if rows:
                 yield _as_columns(rows, place)

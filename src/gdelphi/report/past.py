@@ -134,8 +134,8 @@ def read_past(
 
 def _largest(connection: Connection, since: date, until: date) -> list[str]:
     rows = connection.rows(
-        "SELECT ActionGeo_CountryCode FROM events WHERE NewsDay BETWEEN ? AND ? "
-        "AND ActionGeo_CountryCode IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT ?",
+        "SELECT Stream FROM day_sums WHERE NewsDay BETWEEN ? AND ? AND Stream IS NOT NULL "
+        "GROUP BY ALL ORDER BY sum(rows) DESC, 1 LIMIT ?",
         [since, until, STREAMS_SHOWN],
     )
     return [stream for (stream,) in rows]

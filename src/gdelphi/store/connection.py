@@ -26,19 +26,24 @@ from gdelphi.common.errors import (
     StoreError,
     StoreMemoryError,
 )
+from gdelphi.common.progress import announce
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
 from gdelphi.store.schema import (
     CODE_TABLES,
     CODE_VIEWS,
     MIGRATIONS,
+    SUMS,
     create_code_table,
 )
 from gdelphi.store.seal import break_seal, seal
+from gdelphi.store.sums import TABLES, fill_sums
 
 POLL_SECONDS = 0.05
 VACUUM_TASKS = 100  # DuckDB's own default
 LET_IN_SECONDS = 5.0  # how long a writer stands aside for those who wait
+
+VERSION_PLACE, VERSION_LENGTH = 52, 32  # of the maker's version in the header of a file
 
 DAMAGE = (
     duckdb.IOException,
@@ -103,7 +108,8 @@ class Connection:
         """Run a query and return its rows as an Arrow table: for many rows."""
         try:
             with _interruptible():
-                return self._duck.execute(sql, parameters).to_arrow_table()
+                # Not `execute`, of which DuckDB 2 says that it copies the rows once more.
+                return self._duck.sql(sql, params=list(parameters) or None).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(_what_failed(self.store.path, error)) from error
 
@@ -207,6 +213,7 @@ class Store:
         connection = Connection(self, read_only=False)
         try:
             _migrate(connection)
+            _note_version(connection)
             yield connection
         finally:
             connection.close()
@@ -314,8 +321,27 @@ def _what_failed(path: Path, error: Exception) -> str:
     return f"{path}: {_first_line(error)}"
 
 
+def created_by(path: Path) -> str | None:
+    """The DuckDB that made a file, as its header says: read without DuckDB, since an older one
+    cannot open what a newer one has made."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(VERSION_PLACE + VERSION_LENGTH)
+    except OSError:
+        return None
+    words = header[VERSION_PLACE:].split(b"\0")[0].decode("ascii", errors="replace")
+    return words if header[8:12] == b"DUCK" and re.fullmatch(r"v\d[\w.+-]*", words) else None
+
+
 def _unreadable(path: Path, error: Exception) -> str:
     words = _first_line(error)
+    maker = created_by(path)
+    if "database file with version number" in words and maker:
+        return (
+            f"{path} was made by DuckDB {maker}, and the one installed, {duckdb.__version__}, "
+            f"cannot read it: install `duckdb>={maker[1:]}`, or take the store from before "
+            "`gdelphi store upgrade`"
+        )
     state = "is damaged" if _DAMAGED.search(words) else "cannot be read as a store"
     return (
         f"{path} {state}: {words}. If it is damaged, restore it from a backup and `gdelphi ingest` "
@@ -351,14 +377,27 @@ def _migrate(connection: Connection) -> None:
     if not _pending(connection):
         return
     with connection.transaction():
-        done = len(_applied(connection))
-        for number, migration in enumerate(MIGRATIONS[done:], start=done + 1):
+        pending = MIGRATIONS[len(_applied(connection)) :]
+        for number, migration in enumerate(pending, start=len(MIGRATIONS) - len(pending) + 1):
             for statement in migration.statements:
                 connection.rows(statement)
             connection.rows(
                 "INSERT INTO migrations VALUES (?, ?, ?)", [number, migration.name, utc_now()]
             )
         _refresh_code_tables(connection)
+        new = SUMS in {migration.name for migration in pending}
+        tell = announce(f"{connection.store.path}: summing up its rows, once")
+        # What is odd about codes depends on the code tables, which may have changed.
+        fill_sums(connection.rows, tuple(TABLES) if new else ("odd_codes",), tell)
+
+
+def _note_version(connection: Connection) -> None:
+    """Say in the store which DuckDB has written it last."""
+    version = duckdb.__version__
+    if connection.rows("SELECT value FROM meta WHERE key = 'duckdb'") != [(version,)]:
+        with connection.transaction():
+            connection.rows("DELETE FROM meta WHERE key = 'duckdb'")
+            connection.rows("INSERT INTO meta VALUES ('duckdb', ?)", [version])
 
 
 def _refresh_code_tables(connection: Connection) -> None:

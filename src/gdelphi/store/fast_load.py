@@ -31,7 +31,6 @@ from gdelphi.store import ledger
 from gdelphi.store.connection import Connection
 from gdelphi.store.ledger import Counts
 from gdelphi.store.rows import (
-    in_files,
     mark_story_duplicates,
     news_day,
     quoted,
@@ -39,6 +38,7 @@ from gdelphi.store.rows import (
     story_duplicate_ids,
 )
 from gdelphi.store.strict_load import load_strictly
+from gdelphi.store.sums import between, in_files, renew_sums
 
 SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
 LARGEST_BUFFER = 1 << 25
@@ -102,6 +102,7 @@ def _load_strict(connection: Connection, ready: ReadyFile) -> Counts:
             connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
         )
         mark_story_duplicates(connection, days | touched)
+        renew_sums(connection.rows, days | touched, [ready.file_id])
         _note_loaded(connection, [ready], {ready.file_id: counts})
     return counts
 
@@ -166,9 +167,10 @@ def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
                 if len(batch) == 1:
                     raise _NotFast([batch[0].file_id]) from None
                 raise _NotFast(ready.file_id for ready in group) from None
-        days |= _prove(connection, batch)
-        mark_story_duplicates(connection, days)
+        brought = _prove(connection, batch)
+        mark_story_duplicates(connection, days | _shared_days(connection, brought, batch))
         counts = {ready.file_id: Counts(ready.text.lines, ready.text.lines) for ready in batch}
+        renew_sums(connection.rows, days | brought, counts)
         _note_loaded(connection, batch, counts)
     return counts
 
@@ -257,7 +259,8 @@ def _reader(layout: Layout, group: Sequence[ReadyFile]) -> str:
 
 
 def _prove(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:
-    """Days touched, if all lines are in and sound and no id stands twice; else raises _NotFast."""
+    """The days of the new rows, if all lines are in and sound and no id stands twice; else raises
+    _NotFast."""
     lines = {ready.file_id: ready.text.lines for ready in batch}
     ours = in_files(list(lines))
     floats = [name for name, kind in QUARTER.columns.items() if kind == "DOUBLE"]
@@ -267,7 +270,7 @@ def _prove(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:
         for row in connection.rows(
             f"""
             SELECT FileId, count(GLOBALEVENTID), count(*) FILTER (WHERE {unsound}),
-                min(GLOBALEVENTID), max(GLOBALEVENTID)
+                min(GLOBALEVENTID), max(GLOBALEVENTID), list(DISTINCT NewsDay)
             FROM events WHERE {ours} GROUP BY FileId
             """
         )
@@ -285,23 +288,23 @@ def _prove(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:
     failed = {number for (number,) in connection.rows(_repeated(ours, near))}
     if failed:
         raise _NotFast(failed)
-    return _shared_days(connection, ours, batch)
+    return {day for row in checked.values() for day in row[4]}
 
 
-def _shared_days(connection: Connection, ours: str, batch: Sequence[ReadyFile]) -> set[Any]:
+def _shared_days(connection: Connection, days: set[Any], batch: Sequence[ReadyFile]) -> set[Any]:
     """The days on which both these files and others have rows: their story marks are due.
 
     Files of one batch that are read by several statements are strangers to each other too.
     """
-    days = connection.rows(f"SELECT DISTINCT NewsDay FROM events WHERE {ours}")
     if len({_group_of(ready) for ready in batch}) > 1:
-        return {day for (day,) in days}
-    first, last = min(days)[0], max(days)[0]
+        return days
+    ours = in_files([ready.file_id for ready in batch])
+    # The sums know: those of the files themselves are not made yet.
     others = connection.rows(
-        f"SELECT DISTINCT NewsDay FROM events WHERE NewsDay BETWEEN '{first}' AND '{last}' "
+        f"SELECT DISTINCT NewsDay FROM file_days WHERE {between(min(days), max(days))} "
         f"AND NOT ({ours})"
     )
-    return {day for (day,) in set(days) & set(others)}
+    return days & {day for (day,) in others}
 
 
 def _repeated(ours: str, near: str) -> str:

@@ -42,8 +42,8 @@ from gdelphi.store.prepare import (
     problem_of,
     work_folder,
 )
-from gdelphi.store.rows import REASON_KIND, in_files
-from gdelphi.store.schema import select_unknown_codes
+from gdelphi.store.rows import REASON_KIND
+from gdelphi.store.sums import TOLD, in_files
 
 SMALL_RUN = 60_000  # rows; a run that brings fewer leaves a piece that is worth merging
 SMALL_RUNS = 64  # that many small runs, two thirds of a day of quarter hours, make merging due
@@ -231,9 +231,9 @@ class _Run:
             )
             result.reject_reasons = Counter(dict(reasons))
         if result.loaded:
-            unknown = select_unknown_codes(f"(FROM events WHERE {in_files(self.file_ids)})")
             result.unknown_codes = self.connection.rows(
-                f"SELECT kind, code, sum(rows)::BIGINT FROM ({unknown}) "
+                "SELECT kind, code, sum(rows)::BIGINT FROM odd_codes "
+                f"WHERE {in_files(self.file_ids)} AND kind <> '{TOLD}' "
                 "GROUP BY ALL ORDER BY 3 DESC, 2"
             )
         statuses = Counter(problem.status for problem in result.problems)

@@ -18,6 +18,7 @@ from gdelphi.gdelt.layouts import (
 )
 from gdelphi.store import ledger
 from gdelphi.store.connection import Connection
+from gdelphi.store.sums import between, in_files, runs_of_days
 
 COLUMNS = ", ".join([*EVENT_COLUMNS, "NewsDay", "FileId"])
 
@@ -27,19 +28,6 @@ REASON_KIND = "split_part(rejects.reason, ': ', 1)"  # the reason without the of
 def quoted(text: str) -> str:
     """A string as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def in_files(file_ids: Sequence[int]) -> str:
-    """SQL condition for the rows of some files.
-
-    Bounds first: they let DuckDB skip most of a large store. A list of ids is only added where the
-    bounds hold others too.
-    """
-    lowest, highest = min(file_ids), max(file_ids)
-    bounds = f"FileId BETWEEN {lowest} AND {highest}"
-    if highest - lowest + 1 == len(set(file_ids)):
-        return bounds
-    return f"{bounds} AND FileId IN ({', '.join(map(str, file_ids))})"
 
 
 def news_day(layout: Layout, file: SourceFile) -> str:
@@ -118,8 +106,8 @@ def mark_story_duplicates(connection: Connection, days: Iterable[date]) -> None:
 
     The marks of a day depend on all its files, so this is due whenever one of several changes.
     """
-    for first, last in _runs_of_days(set(days)):
-        near = f"NewsDay BETWEEN DATE '{first}' AND DATE '{last}'"
+    for first, last in runs_of_days(days):
+        near = between(first, last)
         connection.rows(
             f"""
             UPDATE events SET StoryDuplicate = NOT StoryDuplicate
@@ -128,13 +116,3 @@ def mark_story_duplicates(connection: Connection, days: Iterable[date]) -> None:
             )
             """
         )
-
-
-def _runs_of_days(days: set[date]) -> Iterable[tuple[date, date]]:
-    """Days as stretches without holes, so that a batch of 100 days is not 100 statements."""
-    ordered = sorted(days)
-    start = 0
-    for index in range(1, len(ordered) + 1):
-        if index == len(ordered) or (ordered[index] - ordered[index - 1]).days > 1:
-            yield ordered[start], ordered[index - 1]
-            start = index

@@ -9,6 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gdelphi.gdelt.layouts import EVENT_COLUMNS, REDUCED
+from gdelphi.store.sums import BLANK_COUNTRIES, TABLES, TOLD
+
+SUMS = "sums"
+"""the migration after which the tables of sums are to be filled"""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,14 @@ _GEO_COMMENTS = {
     "Lat": "latitude of the place of {}",
     "Long": "longitude of the place of {}",
     "FeatureID": "GNS or GNIS id of the place of {}",
+}
+
+
+_VIEW_COMMENTS = {
+    "daily_counts": "rows per stream and news day; WORLD is the stream of all rows",
+    "days": "what is known about each news day: its files and whether it is complete",
+    "phrase_dates": "files whose event dates are 0, 1, 7, 30, 365 or 3650 days back only: resolved "
+    "phrases",
 }
 
 
@@ -223,8 +235,7 @@ _DAILY_COUNTS = """
     GROUP BY GROUPING SETS ((ActionGeo_CountryCode, NewsDay), (NewsDay))"""
 
 # Which files speak for a day, and what has become of them. A file over many days speaks for each.
-_DAYS = """
-    CREATE VIEW days AS
+_DAYS_OF = """
     WITH spoken AS (
         SELECT unnest(generate_series(first_day, last_day, INTERVAL 1 DAY))::DATE AS day,
             status, layout, span
@@ -255,51 +266,15 @@ _DAYS = """
         END AS state
     FROM files LEFT JOIN counted USING (day)"""
 
-_CODE_COLUMNS = {
-    "event": ("cameo_events", "code", ("EventCode", "EventBaseCode", "EventRootCode")),
-    "country (CAMEO)": ("countries", "cameo", ("Actor1CountryCode", "Actor2CountryCode")),
-    "country (FIPS)": (
-        "countries",
-        "fips",
-        ("Actor1Geo_CountryCode", "Actor2Geo_CountryCode", "ActionGeo_CountryCode"),
-    ),
-    "known group": ("cameo_groups", "code", ("Actor1KnownGroupCode", "Actor2KnownGroupCode")),
-    "ethnic group": ("cameo_ethnics", "code", ("Actor1EthnicCode", "Actor2EthnicCode")),
-    "religion": (
-        "cameo_religions",
-        "code",
-        tuple(f"Actor{a}Religion{n}Code" for a in (1, 2) for n in (1, 2)),
-    ),
-    "type": (
-        "cameo_types",
-        "code",
-        tuple(f"Actor{a}Type{n}Code" for a in (1, 2) for n in (1, 2, 3)),
-    ),
-}
-
-
-def select_unknown_codes(among: str = "events") -> str:
-    """SQL for the codes of some events that the official tables do not have."""
-    parts = []
-    for kind, (table, key, columns) in _CODE_COLUMNS.items():
-        official = f"SELECT {key} FROM {table} WHERE {key} IS NOT NULL"
-        if table == "countries":
-            official += f" AND {key}_official"
-        elif table != "cameo_events":
-            official += " AND official"
-        parts += [
-            f"SELECT {_quoted(kind)} AS kind, '{column}' AS column_name, {column} AS code, "
-            f"count(*) AS rows, min(NewsDay) AS first_day, max(NewsDay) AS last_day FROM {among} "
-            f"WHERE {column} IS NOT NULL AND {column} NOT IN ({official}) GROUP BY {column}"
-            for column in columns
-        ]
-    return " UNION ALL ".join(parts)
-
 
 def _unknown_codes() -> Iterator[str]:
-    yield f"CREATE VIEW unknown_codes AS {select_unknown_codes()}"
+    yield f"""
+        CREATE VIEW unknown_codes AS
+        SELECT kind, column_name, code, sum(rows)::BIGINT AS rows, min(NewsDay) AS first_day,
+            max(NewsDay) AS last_day
+        FROM odd_codes WHERE kind <> '{TOLD}' GROUP BY ALL"""
     yield _comment("VIEW", "unknown_codes", "codes in events that the official tables do not have")
-    yield _BLANK_COUNTRIES
+    yield f"CREATE VIEW blank_countries AS {BLANK_COUNTRIES}"
     yield _comment(
         "VIEW", "blank_countries", "actors without a country code whose actor code tells one"
     )
@@ -319,13 +294,9 @@ def _views() -> Iterator[str]:
         "COLUMN", "country_linked.Stream", "country of the event (FIPS); NULL if unknown"
     )
     yield _DAILY_COUNTS
-    yield _comment(
-        "VIEW", "daily_counts", "rows per stream and news day; WORLD is the stream of all rows"
-    )
-    yield _DAYS
-    yield _comment(
-        "VIEW", "days", "what is known about each news day: its files and whether it is complete"
-    )
+    yield _comment("VIEW", "daily_counts", _VIEW_COMMENTS["daily_counts"])
+    yield f"CREATE VIEW days AS {_DAYS_OF}"
+    yield _comment("VIEW", "days", _VIEW_COMMENTS["days"])
 
 
 def _rejects_in_numbers() -> Iterator[str]:
@@ -344,21 +315,6 @@ def _no_secrets() -> Iterator[str]:
         )
 
 
-# In GDELT 2.0 of 2025 Romania's actors have codes that begin with ROU and no country code: the code
-# table has ROM. What the first three letters say is told beside the row; the row stays as it came.
-_BLANK_COUNTRIES = """
-    CREATE VIEW blank_countries AS
-    WITH blank AS (
-        SELECT GLOBALEVENTID, NewsDay, FileId, 1 AS actor, Actor1Code AS code FROM events
-        WHERE Actor1CountryCode IS NULL AND len(Actor1Code) >= 3
-        UNION ALL
-        SELECT GLOBALEVENTID, NewsDay, FileId, 2, Actor2Code FROM events
-        WHERE Actor2CountryCode IS NULL AND len(Actor2Code) >= 3
-    )
-    SELECT blank.*, cameo AS told, fips FROM blank
-    JOIN countries ON code[:3] = cameo OR code[:3] = iso3
-    WHERE cameo IS NOT NULL AND fips IS NOT NULL"""
-
 # A quarter of the 15-minute files have event dates that are nothing but "yesterday", "last week",
 # "last month", "last year" and "ten years ago", counted back from the day of the file.
 _PHRASE_DATES = """
@@ -372,11 +328,44 @@ _PHRASE_DATES = """
 
 def _what_sources_leave_out() -> Iterator[str]:
     yield _PHRASE_DATES
-    yield _comment(
-        "VIEW",
-        "phrase_dates",
-        "files whose event dates are 0, 1, 7, 30, 365 or 3650 days back only: resolved phrases",
+    yield _comment("VIEW", "phrase_dates", _VIEW_COMMENTS["phrase_dates"])
+
+
+def _counted(stream: str) -> str:
+    quads = {
+        1: "verbal_cooperation", 2: "material_cooperation",
+        3: "verbal_conflict", 4: "material_conflict",
+    }  # fmt: skip
+    counts = ", ".join(
+        f"coalesce(sum(rows) FILTER (QuadClass = {quad}), 0)::BIGINT AS {name}"
+        for quad, name in quads.items()
     )
+    return f"""
+        SELECT {stream} AS Stream, NewsDay, sum(rows)::BIGINT AS rows,
+            sum(stories)::BIGINT AS stories, sum(mentions) AS mentions, {counts}
+        FROM day_sums GROUP BY ALL"""
+
+
+_PHRASE_DATES_OF_SUMS = """
+    SELECT FileId, min(NewsDay) AS NewsDay, sum(rows)::BIGINT AS rows,
+        sum(other_days)::BIGINT AS other_days
+    FROM file_days GROUP BY FileId
+    HAVING sum(other_days) > 0 AND bool_and(phrase_dated)"""
+
+
+def _sums() -> Iterator[str]:
+    for name, (columns, comment) in TABLES.items():
+        yield f"CREATE TABLE {name} ({columns})"
+        yield _comment("TABLE", name, comment)
+    for view, select in {
+        "daily_counts": f"{_counted('Stream')} UNION ALL {_counted(_quoted('WORLD'))}",
+        "days": _DAYS_OF.replace(
+            "count(*) AS rows FROM events", "sum(rows)::BIGINT AS rows FROM file_days"
+        ),
+        "phrase_dates": _PHRASE_DATES_OF_SUMS,
+    }.items():
+        yield f"CREATE OR REPLACE VIEW {view} AS {select}"
+        yield _comment("VIEW", view, _VIEW_COMMENTS[view])
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -386,6 +375,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("rejects in numbers", tuple(_rejects_in_numbers())),
     Migration("no secrets", tuple(_no_secrets())),
     Migration("what sources leave out", tuple(_what_sources_leave_out())),
+    Migration(SUMS, tuple(_sums())),
 )
 
 # Made anew together with the code tables that they are made from.

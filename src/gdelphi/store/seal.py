@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from gdelphi.common.checksums import file_digest
 
-LARGEST: Final = 2 << 30  # bytes
+LARGEST: Final = 256 << 20  # bytes: a fifth of a second
 SealState = Literal["sound", "damaged", "none"]
 
 

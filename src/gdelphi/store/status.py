@@ -15,8 +15,9 @@ from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.file_names import possible_until, tomorrow_of
-from gdelphi.store.connection import Connection, Store
+from gdelphi.store.connection import Connection, Store, created_by
 from gdelphi.store.rows import REASON_KIND
+from gdelphi.store.sums import TOLD
 
 NEVER_TRIED = "never tried"
 LACKING = ("rejected", "failed", NEVER_TRIED)  # states that make a store incomplete
@@ -89,6 +90,9 @@ class Status:
     clock_behind: bool = False
     """this machine's clock stands before the store's days: nothing can be said of freshness"""
 
+    duckdb: dict[str, str | None] = field(default_factory=dict)
+    """the format of the store's file, and the versions that made it and that wrote it last"""
+
     @property
     def alarming(self) -> bool:
         return self.stale or self.incomplete or self.clock_behind
@@ -147,7 +151,10 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
     latest = max(complete_days(days, as_of), default=None)
     gaps = list(_gaps(connection, days))
     loaded = [day.day for day in days if day.loaded]
-    totals = connection.rows("SELECT count(*), count_if(StoryDuplicate)::BIGINT FROM events")[0]
+    totals = connection.rows(
+        "SELECT coalesce(sum(rows), 0)::BIGINT, coalesce(sum(story_duplicates), 0)::BIGINT "
+        "FROM file_days"
+    )[0]
     states = sorted({day.state for day in days})
     unknown: dict[str, dict[str, int]] = {}
     for kind, code, rows in connection.rows(
@@ -168,7 +175,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
             connection.rows("SELECT status, count(*) FROM ledger GROUP BY ALL ORDER BY ALL")
         ),
         rows=totals[0],
-        story_duplicates=totals[1] or 0,
+        story_duplicates=totals[1],
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
         rejects=dict(
             connection.rows(
@@ -183,11 +190,26 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         fingerprint=data_fingerprint(connection),
         blank_countries=dict(
             connection.rows(
-                "SELECT told, count(*) FROM blank_countries GROUP BY ALL ORDER BY 2 DESC, 1"
+                f"SELECT code, sum(rows)::BIGINT FROM odd_codes WHERE kind = '{TOLD}' "
+                "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
+        duckdb=_versions(connection),
         phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
     )
+
+
+def _versions(connection: Connection) -> dict[str, str | None]:
+    stored = connection.value(
+        "SELECT tags['storage_version'] FROM duckdb_databases() "
+        "WHERE database_name = current_database()"
+    )
+    writer = connection.rows("SELECT value FROM meta WHERE key = 'duckdb'")
+    return {
+        "format": stored,
+        "made_by": created_by(connection.store.path),
+        "written_by": writer[0][0] if writer else None,
+    }
 
 
 def _every_day(connection: Connection) -> Iterator[DayStatus]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from gdelphi.gdelt.cameo import quad_class
 from gdelphi.measures.count_panel import MOST, QUAD_CLASSES, CountArray, CountPanel
-from gdelphi.measures.profiles import UNITS, Profiles, standard_events
+from gdelphi.measures.profiles import Profiles, standard_events
+from gdelphi.store.sums import UNITS
 from gdelphi.world.config import MENTIONS, WorldConfig
 from gdelphi.world.law import ROOTS, Floats, Ints, Law
 from gdelphi.world.marginals import ROLES

@@ -91,6 +91,12 @@ def show_status(status: "Status") -> None:
     table.add_row("last run", _run(status.last_run))
     table.add_row("last good run", _run(status.last_successful_run))
     table.add_row("fingerprint", status.fingerprint)
+    versions = status.duckdb
+    table.add_row(
+        "DuckDB",
+        f"format {versions['format']}, made by {versions['made_by']}, last written by "
+        f"{versions['written_by'] or 'an earlier gdelphi'}",
+    )
     out.print(table)
     _show_gaps(status.gaps)
     if status.odd_volumes:

@@ -1,0 +1,166 @@
+"""What earlier packs have of a new one: a stream's day that has not changed is not made again.
+
+Every pack keeps, beside its days, what each was made from. A new pack takes over all days of
+streams that another one has of the same space, rule and seed: with a new day all others, with other
+streams those that both have. What is taken over are the same bytes that would be made anew.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gdelphi.common.checksums import damaged_files
+from gdelphi.common.errors import MeasuresError
+from gdelphi.common.files import is_alive
+from gdelphi.common.types import BoolArray
+from gdelphi.measures.count_panel import CountPanel
+from gdelphi.measures.pack import Pack
+
+MADE_FROM: Final = "made_from.json"
+MOST_PACKS: Final = 4
+"""packs of other streams that are kept, the one used last first"""
+
+
+class MadeFrom(NamedTuple):
+    """What the days of a pack were made from; days in their order."""
+
+    recipe: str
+    """of everything but streams and days"""
+    first_day: str
+    days: tuple[str | None, ...]
+    """fingerprint of each day's clouds; None where it is missing"""
+
+    def write(self, folder: Path) -> None:
+        (folder / MADE_FROM).write_text(json.dumps(self._asdict()), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> "MadeFrom":
+        given = json.loads((folder / MADE_FROM).read_text(encoding="utf-8"))
+        return cls(given["recipe"], given["first_day"], tuple(given["days"]))
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierPack:
+    """A pack, and which days of the new one it has."""
+
+    pack: Pack
+    same: BoolArray
+    """[day of the new pack]"""
+    shift: int
+    """position of a day there less that in the new pack"""
+    place: Mapping[str, int]
+    """of each stream"""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive days of the new pack, and where the streams of each are to be had from.
+
+    With `whole` all streams lie in that pack as they are to lie here.
+    """
+
+    days: range
+    whole: EarlierPack | None
+    streams: tuple[EarlierPack | None, ...]
+    """for each stream; None: to be made"""
+
+    def lacking(self, streams: tuple[str, ...]) -> tuple[str, ...]:
+        """The streams whose days are to be made."""
+        return tuple(s for s, had in zip(streams, self.streams, strict=True) if had is None)
+
+
+def earlier_packs(root: Path, made_from: MadeFrom) -> list[EarlierPack]:
+    """The packs under a folder that can serve; what cannot be read, or is damaged, cannot."""
+    found = []
+    for folder in sorted(path for path in root.glob("[!.]*") if path.is_dir()):
+        try:
+            theirs = MadeFrom.read(folder)
+            if theirs.recipe != made_from.recipe or damaged_files(folder):
+                continue
+            pack = Pack(folder)
+        except (OSError, ValueError, KeyError, TypeError, MeasuresError):
+            continue
+        shift = (np.datetime64(made_from.first_day) - np.datetime64(theirs.first_day)).astype(int)
+        same = np.array(
+            [
+                0 <= number + shift < len(theirs.days) and theirs.days[number + shift] == mark
+                for number, mark in enumerate(made_from.days)
+            ],
+            dtype=np.bool_,
+        )
+        place = {stream: number for number, stream in enumerate(pack.facts.streams)}
+        found.append(EarlierPack(pack, same, int(shift), place))
+    return found
+
+
+def stretches(earlier: Sequence[EarlierPack], streams: tuple[str, ...], days: int) -> list[Stretch]:
+    """All days in runs that are to be had from the same places."""
+
+    def sources(day: int) -> tuple[int | None, tuple[int | None, ...]]:
+        having = [number for number, one in enumerate(earlier) if one.same[day]]
+        for number in having:
+            if earlier[number].pack.facts.streams == streams:
+                return number, (number,) * len(streams)
+        found = [
+            next((n for n in having if stream in earlier[n].place), None) for stream in streams
+        ]
+        return None, tuple(found)
+
+    def one(number: int | None) -> EarlierPack | None:
+        return None if number is None else earlier[number]
+
+    runs = []
+    for (whole, parts), group in groupby(range(days), sources):
+        numbers = list(group)
+        run = range(numbers[0], numbers[-1] + 1)
+        runs.append(Stretch(run, one(whole), tuple(map(one, parts))))
+    return runs
+
+
+def known_panel(
+    earlier: Sequence[EarlierPack], streams: tuple[str, ...]
+) -> tuple[CountPanel | None, BoolArray | None, int]:
+    """The count panel of an earlier pack of the same streams, the days for which it holds, and its
+    shift. Of other streams none: who acts for a country depends on all of them."""
+    same = [one for one in earlier if one.pack.facts.streams == streams]
+    if not same:
+        return None, None, 0
+    best = max(same, key=lambda one: int(one.same.sum()))
+    return best.pack.count_panel, best.same, best.shift
+
+
+def remove_packs(root: Path, kept: Path, streams: Sequence[str]) -> None:
+    """Packs of the same streams go, and the oldest of others; so does what a killed process left.
+
+    Whoever has one open keeps it: the system frees closed files alone.
+    """
+    others = []
+    for folder in root.iterdir():
+        if folder == kept or being_made(folder):
+            continue
+        try:
+            facts = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+            superseded = facts["streams"] == list(streams)
+            others += [] if superseded else [(folder.stat().st_mtime_ns, folder)]
+        except (OSError, ValueError, KeyError, TypeError):
+            superseded = True
+        if superseded:
+            shutil.rmtree(folder)
+    for _, folder in sorted(others)[: max(0, len(others) - (MOST_PACKS - 1))]:
+        shutil.rmtree(folder)
+
+
+def being_made(folder: Path) -> bool:
+    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
+    if not folder.name.startswith("."):
+        return False
+    try:
+        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
+    except ValueError:
+        return False
