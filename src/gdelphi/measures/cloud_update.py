@@ -37,6 +37,7 @@ from gdelphi.measures.clouds import (
 from gdelphi.measures.day_files import DayFolder, keep_json
 from gdelphi.measures.phrases import actor_key_sql, canonical
 from gdelphi.measures.profiles import MENTIONS, WEIGHT_UNITS
+from gdelphi.store.actor_countries import told_country_sql
 from gdelphi.store.connection import Connection, Store
 
 ROWS_AT_ONCE = 400_000  # rows of the store that one query may bring
@@ -136,15 +137,17 @@ def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
 # which rows of which files stand on it. Counts of the files alone do not tell: a backfile has rows
 # on days beyond its month, and when a file changes, rows of others come and go as its duplicates.
 # Sums of ids and of their squares stand for the ids: they do not depend on the order of rows.
-_DAYS = """
+# Actors whose country is told by their code alone are counted: clouds of earlier versions lack it.
+_DAYS = f"""
     WITH spoken AS (
         SELECT unnest(generate_series(first_day, last_day, INTERVAL 1 DAY))::DATE AS day,
             status, layout, concat_ws('|', archive, name, status, md5, stamp) AS statement
         FROM ledger WHERE kind <> 'reduced' AND first_day IS NOT NULL AND last_day IS NOT NULL
     ), brought AS (
         SELECT NewsDay AS day, FileId, concat_ws('|', count(*), sum(GLOBALEVENTID),
-            sum(GLOBALEVENTID::HUGEINT * GLOBALEVENTID)) AS ids
-        FROM events {condition} GROUP BY ALL
+            sum(GLOBALEVENTID::HUGEINT * GLOBALEVENTID), nullif(
+            count({told_country_sql(1)}) + count({told_country_sql(2)}), 0)) AS ids
+        FROM events {{condition}} GROUP BY ALL
     ), held AS (
         SELECT day, string_agg(concat_ws('|', archive, name, md5, ids), '\n'
             ORDER BY archive, name) AS rows

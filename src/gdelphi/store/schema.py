@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gdelphi.gdelt.layouts import EVENT_COLUMNS, REDUCED
+from gdelphi.store.actor_countries import BLANK_COUNTRIES
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ def select_unknown_codes(among: str = "events") -> str:
 def _unknown_codes() -> Iterator[str]:
     yield f"CREATE VIEW unknown_codes AS {select_unknown_codes()}"
     yield _comment("VIEW", "unknown_codes", "codes in events that the official tables do not have")
-    yield _BLANK_COUNTRIES
+    yield BLANK_COUNTRIES
     yield _comment(
         "VIEW", "blank_countries", "actors without a country code whose actor code tells one"
     )
@@ -343,21 +344,6 @@ def _no_secrets() -> Iterator[str]:
             f"'(https?://)[^/@ ]*@', '\\1', 'g') WHERE contains({column}, '@')"
         )
 
-
-# In GDELT 2.0 of 2025 Romania's actors have codes that begin with ROU and no country code: the code
-# table has ROM. What the first three letters say is told beside the row; the row stays as it came.
-_BLANK_COUNTRIES = """
-    CREATE VIEW blank_countries AS
-    WITH blank AS (
-        SELECT GLOBALEVENTID, NewsDay, FileId, 1 AS actor, Actor1Code AS code FROM events
-        WHERE Actor1CountryCode IS NULL AND len(Actor1Code) >= 3
-        UNION ALL
-        SELECT GLOBALEVENTID, NewsDay, FileId, 2, Actor2Code FROM events
-        WHERE Actor2CountryCode IS NULL AND len(Actor2Code) >= 3
-    )
-    SELECT blank.*, cameo AS told, fips FROM blank
-    JOIN countries ON code[:3] = cameo OR code[:3] = iso3
-    WHERE cameo IS NOT NULL AND fips IS NOT NULL"""
 
 # A quarter of the 15-minute files have event dates that are nothing but "yesterday", "last week",
 # "last month", "last year" and "ten years ago", counted back from the day of the file.
