@@ -63,9 +63,7 @@ class CommandServer:
         return Ended(killed, code, seconds, self.log.read_text(errors="replace"))
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()  # nothing more comes, so it ends
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
