@@ -48,10 +48,7 @@ benchmark: $(INSTALLED)
 	$(BIN)/python benchmarks/ingest.py
 
 audit: $(INSTALLED)
-	$(BIN)/python docs/make_sbom.py build/sbom.json
-	@$(BIN)/python -c "import pip_audit" 2>/dev/null || \
-	{ echo "pip-audit is not installed: $(BIN)/python -m pip install pip-audit"; exit 1; }
-	$(BIN)/python -m pip_audit --skip-editable
+	$(BIN)/python docs/audit.py build/sbom.json
 
 clean:
 	rm -rf $(VENV) $(VENV)-duckdb build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

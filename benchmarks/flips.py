@@ -4,8 +4,8 @@
     python benchmarks/flips.py --folder data/demo --flips 100
 
 A place is drawn among all bytes of a part (store, measures, models, ...), so large files are hit
-more often; each part gets the same number of flips. Every flip is taken back. Fails if a flip was
-not found, or was found without a word on what to do. Prints one line a part.
+more often; each part that is there gets the same number of flips. Every flip is taken back. Fails
+if a flip was not found, or was found without a word on what to do. Prints one line a part.
 """
 
 import argparse
@@ -17,7 +17,10 @@ from gdelphi.app.verify import verify
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.measures.clouds import measures_folder
 
-PARTS = ("store", "measures", "packs", "models", "forecasts", "scores", "reports")
+PARTS = (
+    "store", "measures", "packs", "embeddings", "models", "forecasts", "scores", "reports",
+    "backtest",
+)  # fmt: skip
 LEFT_OUT = (".lock",)
 
 
@@ -30,12 +33,14 @@ def files_of(settings: Settings, part: str) -> list[Path]:
             path for path in measures_folder(settings).rglob("*") if "packs" not in path.parts
         ],
         "packs": list((measures_folder(settings) / "packs").rglob("*")),
+        "embeddings": list((settings.embed.cache or beside / "embeddings").rglob("*")),
         "models": list(settings.flows.models.rglob("*")),
         "forecasts": [
             path for path in (beside / "forecasts").rglob("*") if "scores" not in path.parts
         ],
         "scores": list((beside / "forecasts" / "scores").rglob("*")),
         "reports": list((settings.report.folder or beside / "reports").rglob("*")),
+        "backtest": list(settings.report.backtest.rglob("*")) if settings.report.backtest else [],
     }
     found = [path for path in places[part] if path.is_file() and path.stat().st_size]
     return sorted(path for path in found if path.name not in LEFT_OUT)
@@ -78,8 +83,9 @@ def main() -> None:
     if any(part.damages for part in verify(settings)):
         sys.exit("the folder is damaged already")
     rng, missed = random.Random(given.seed), []
-    for number, part in enumerate(PARTS):
-        share = given.flips // len(PARTS) + (number < given.flips % len(PARTS))
+    parts = [part for part in PARTS if files_of(settings, part)]
+    for number, part in enumerate(parts):
+        share = given.flips // len(parts) + (number < given.flips % len(parts))
         found = try_flips(settings, part, share, rng)
         missed += found
         print(f"{part:10} {share - len(found)} of {share} flips found", flush=True)

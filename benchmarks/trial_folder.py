@@ -146,6 +146,8 @@ def digests(trial: Trial) -> dict[str, Any]:
     for kind in ("clouds", "descriptors"):
         for path in (measures_folder(settings) / kind).glob("*/*.parquet"):
             found[f"{kind}/{path.name}"] = file_digest(path)
+    for path in (measures_folder(settings) / "packs").glob("*/*.bin"):
+        found[f"packs/{path.parent.name}/{path.name}"] = file_digest(path)
     forecasts = trial.folder / "forecasts"
     for path in forecasts.rglob("*.parquet"):
         found[str(path.relative_to(trial.folder))] = file_digest(path)

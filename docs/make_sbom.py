@@ -11,13 +11,19 @@ import re
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 ROOT = "gdelphi"
 
 
+def package_key(name: str) -> str:
+    """A package's name as all write it: in small letters, with dashes."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def needed(name: str, found: dict[str, Distribution]) -> None:
     """Add a package and all that it needs, as far as they are installed."""
-    key = re.sub(r"[-_.]+", "-", name).lower()
+    key = package_key(name)
     if key in found:
         return
     try:
@@ -42,7 +48,7 @@ def component(key: str, package: Distribution) -> dict[str, object]:
     return entry
 
 
-def sbom() -> dict[str, object]:
+def sbom() -> dict[str, Any]:
     """The whole list."""
     found: dict[str, Distribution] = {}
     needed(ROOT, found)
@@ -55,12 +61,15 @@ def sbom() -> dict[str, object]:
     }
 
 
-def main() -> None:
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "build/sbom.json")
+def write_sbom(content: dict[str, Any], path: Path) -> None:
+    """Write the list, and say so."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = sbom()
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"wrote {path}\n")
+
+
+def main() -> None:
+    write_sbom(sbom(), Path(sys.argv[1] if len(sys.argv) > 1 else "build/sbom.json"))
 
 
 if __name__ == "__main__":

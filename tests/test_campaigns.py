@@ -1,16 +1,26 @@
 """The short forms of the campaigns in benchmarks/: what they do at length is done here in small."""
 
 import importlib
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.archives import ArchiveMaker, content_of, event_lines, settings_for
+
 
 @pytest.fixture
-def fuzz(monkeypatch: pytest.MonkeyPatch) -> Any:
+def campaign(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """A module of benchmarks/ by its name."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
-    return importlib.import_module("fuzz")
+    return importlib.import_module
+
+
+@pytest.fixture
+def fuzz(campaign: Callable[[str], Any]) -> Any:
+    return campaign("fuzz")
 
 
 def test_nothing_that_comes_from_outside_breaks_anything(
@@ -27,3 +37,33 @@ def test_a_campaign_tells_what_it_finds(
     monkeypatch.setattr(fuzz, "damaged", lambda content, _: content)
     assert fuzz.run_cases("zip", maker.fuzz_zip, 2, 0) == 2
     assert "other bytes than were packed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_commands_are_killed_at_moments_of_their_work_and_end_alike(
+    campaign: Callable[[str], Any], tmp_path: Path
+) -> None:
+    maker = ArchiveMaker(tmp_path / "archive")
+    for number in range(1, 9):
+        day = date(2014, 1, number)
+        maker.day(day, event_lines(range(1000 * number, 1000 * number + 300), day))
+    maker.write_lists()
+    server = campaign("command_server").CommandServer(tmp_path / "output.log")
+
+    def ingest(store: str, kill_after: float | None = None) -> Any:
+        words = ["ingest", "--store", str(tmp_path / store), "--archive", str(maker.folder)]
+        return server.run(words, kill_after)
+
+    calm = ingest("calm.duckdb")
+    assert not calm.killed and calm.code == 0, calm.output
+    struck = [ingest("killed.duckdb", calm.seconds * part / 8).killed for part in range(8)]
+    assert struck[0] and sum(struck) > 2
+    assert ingest("killed.duckdb").code == 0
+    contents = [
+        content_of(settings_for(tmp_path / f"{name}.duckdb", maker.folder))
+        for name in ("calm", "killed")
+    ]
+    assert contents[0] == contents[1]
+    wrong = server.run(["ingest", "--archive", str(tmp_path / "nowhere")])
+    assert wrong.code and "Traceback" not in wrong.output
+    server.close()

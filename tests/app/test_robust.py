@@ -249,3 +249,18 @@ def test_a_store_that_was_copied_without_its_checksum_is_read(tmp_path: Path) ->
     (tmp_path / "s.duckdb.sha256").unlink()
     said = run.invoke(app, ["verify", "--store", str(tmp_path / "s.duckdb")])
     assert said.exit_code == 0 and "1 without a checksum" in said.stdout
+
+
+def test_an_older_copy_that_was_put_back_is_told_from_damage(tmp_path: Path) -> None:
+    store = tmp_path / "s.duckdb"
+    for number in range(2):
+        with Store(settings_for(store, tmp_path)).writing() as connection:
+            connection.rows(f"CREATE TABLE more{number} AS SELECT range FROM range(9)")
+        if not number:
+            copy = store.read_bytes()
+    store.write_bytes(copy)
+    said = run.invoke(app, ["verify", "--store", str(store)])
+    words = " ".join(said.stdout.split())
+    assert said.exit_code == 1 and "if a copy was put back" in words, words
+    (tmp_path / "s.duckdb.sha256").unlink()
+    assert run.invoke(app, ["verify", "--store", str(store)]).exit_code == 0

@@ -37,7 +37,7 @@ def event_line(number: int, day: date, layout: Layout = DAILY, **values: Any) ->
         "MonthYear": f"{day:%Y%m}",
         "Year": day.year,
         "FractionDate": f"{day.year + (day.timetuple().tm_yday - 1) / 365:.4f}",
-        "Actor1Code": rng.choice(["KENGOV", "UKR", "DEU", ""]),
+        "Actor1Code": rng.choice(["GOVMIL", "REB", "MED", ""]),  # of no country
         "Actor1Name": "SOMEBODY",
         "IsRootEvent": rng.randint(0, 1),
         "EventCode": code,

@@ -18,7 +18,7 @@ from gdelphi.store.status import (
     read_days,
     read_status,
 )
-from helpers.archives import ArchiveMaker, event_lines, settings_for
+from helpers.archives import ArchiveMaker, event_line, event_lines, rows, settings_for
 
 START = date(2014, 1, 6)
 
@@ -143,6 +143,23 @@ def volumes(*rows: int) -> list[DayStatus]:
 
 def odd(days: list[DayStatus]) -> list[date]:
     return [each.day for each in odd_volumes(days, StatusSettings())]
+
+
+def test_files_whose_dates_are_phrases_are_counted(tmp_path: Path) -> None:
+    """A file of "yesterday", "last week" and "last year" alone has no dates to speak of."""
+    maker = ArchiveMaker(tmp_path / "archive")
+    backs = {0: (0, 1, 7, 365), 1: (0, 1, 2), 2: (0, 0)}  # phrases, a real date, all of the day
+    for number, days_back in backs.items():
+        day = days_after(number)
+        dates = [f"{day - timedelta(days=back):%Y%m%d}" for back in days_back]
+        first = 100 * number + 1
+        maker.day(day, [event_line(first + at, day, SQLDATE=on) for at, on in enumerate(dates)])
+    maker.write_lists()
+    settings = settings_of(maker)
+    ingest(settings)
+    assert read_status(settings).phrase_dated_files == 1
+    query = "SELECT NewsDay, rows, other_days FROM phrase_dates"
+    assert rows(settings, query) == [(days_after(0), 4, 3)]
 
 
 def test_a_weekend_is_not_odd_but_half_a_day_is() -> None:

@@ -115,8 +115,10 @@ def _store(settings: Settings) -> VerifiedPart:
         part.damages.append(Damage(settings.store, says, remedy))
     state = seal_state(settings.store)
     if state == "damaged":
-        says = f"or {seal_path(settings.store)} is not what was written, or another program wrote"
-        part.damages.append(Damage(settings.store, says, remedy))
+        noted = seal_path(settings.store)
+        says = f"or {noted} is not what was written, though every row of it can be read"
+        known = f"if a copy was put back, or another program wrote to it, delete {noted}; else "
+        part.damages.append(Damage(settings.store, says, known + remedy))
     part.sound += not part.damages
     part.unknown += state == "none"
     return part

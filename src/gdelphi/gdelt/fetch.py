@@ -128,11 +128,11 @@ class Fetcher:
         if self._own.is_dir():
             return
         self._own.mkdir(parents=True, exist_ok=True)
-        for folder in self.folder.iterdir():
+        for folder in list(self.folder.iterdir()):
             if folder.name.isdecimal() and not is_alive(int(folder.name)):
-                for path in folder.iterdir():
-                    _claim(path, self.folder / path.name)
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # another process may do the same
+                    for path in list(folder.iterdir()):
+                        _claim(path, self.folder / path.name)
                     folder.rmdir()
 
     def _fetch(

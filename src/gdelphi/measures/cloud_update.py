@@ -37,7 +37,7 @@ from gdelphi.measures.clouds import (
 from gdelphi.measures.day_files import DayFolder, keep_json
 from gdelphi.measures.phrases import actor_key_sql, canonical
 from gdelphi.store.connection import Connection, Store
-from gdelphi.store.sums import MENTIONS, WEIGHT_UNITS
+from gdelphi.store.sums import MENTIONS, TOLD, WEIGHT_UNITS
 
 ROWS_AT_ONCE = 400_000  # rows of the store that one query may bring
 TONE_UNITS: Final = 10**6
@@ -136,14 +136,18 @@ def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
 # which rows of which files stand on it. Counts of the files alone do not tell: a backfile has rows
 # on days beyond its month, and when a file changes, rows of others come and go as its duplicates.
 # Sums of ids and of their squares stand for the ids: they do not depend on the order of rows.
-_DAYS = """
+# Actors whose country is told by their code alone are counted: clouds of earlier versions lack it.
+_DAYS = f"""
     WITH spoken AS (
         SELECT unnest(generate_series(first_day, last_day, INTERVAL 1 DAY))::DATE AS day,
             status, layout, concat_ws('|', archive, name, status, md5, stamp) AS statement
         FROM ledger WHERE kind <> 'reduced' AND first_day IS NOT NULL AND last_day IS NOT NULL
     ), brought AS (
-        SELECT NewsDay AS day, FileId, concat_ws('|', rows, ids, squared_ids) AS ids
-        FROM file_days {condition}
+        SELECT NewsDay AS day, FileId, concat_ws('|', rows, ids, squared_ids, told) AS ids
+        FROM file_days LEFT JOIN (
+            SELECT FileId, NewsDay, sum(rows) AS told FROM odd_codes WHERE kind = '{TOLD}'
+            GROUP BY ALL
+        ) USING (FileId, NewsDay) {{condition}}
     ), held AS (
         SELECT day, string_agg(concat_ws('|', archive, name, md5, ids), '\n'
             ORDER BY archive, name) AS rows

@@ -24,6 +24,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.measures.profiles import DAYS_AT_ONCE, Profiles, read_profiles, standard_events
+from gdelphi.store.actor_countries import actor_country_sql
 from gdelphi.store.connection import Connection, Store
 
 QUAD_CLASSES: Final = 4
@@ -121,7 +122,8 @@ GROUP BY ALL
 
 _PAIRS: Final = f"""
 WITH known AS (
-    SELECT NewsDay - ?::DATE AS day, Actor1CountryCode AS one, Actor2CountryCode AS other, QuadClass
+    SELECT NewsDay - ?::DATE AS day, {actor_country_sql(1)} AS one, {actor_country_sql(2)} AS other,
+        QuadClass
     FROM events WHERE {_WINDOW}
 ), wanted AS (SELECT unnest(?::VARCHAR[]) AS actor)
 SELECT day, one, other, QuadClass, count(*) FROM known
@@ -133,7 +135,7 @@ GROUP BY ALL
 _ACTED: Final = f"""
 WITH actors AS (
     SELECT NewsDay - ?::DATE AS day, EventRootCode AS root,
-        list_distinct([Actor1CountryCode, Actor2CountryCode]) AS actors
+        list_distinct([{actor_country_sql(1)}, {actor_country_sql(2)}]) AS actors
     FROM events WHERE {_WINDOW}
 ), wanted AS (SELECT unnest(?::VARCHAR[]) AS actor),
 each AS (SELECT day, root, unnest(actors) AS actor FROM actors)

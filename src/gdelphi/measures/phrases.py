@@ -39,6 +39,7 @@ from gdelphi.gdelt.cameo import (
     known_groups,
     religions,
 )
+from gdelphi.store.actor_countries import actor_country_sql
 
 GRAMMAR: Final = 1
 """Number of this module's wording: to be raised when the same codes and tables read otherwise."""
@@ -106,7 +107,8 @@ def actor_key_sql(number: int) -> str:
     """SQL for the raw key of actor 1 or 2 of a row of `events`; a blank actor's is ''."""
     if number not in (1, 2):
         raise ValueError(f"a row has actors 1 and 2, not {number}")
-    columns = ", ".join(f"coalesce(Actor{number}{column}, '')" for column in ACTOR_COLUMNS)
+    codes = [actor_country_sql(number), *(f"Actor{number}{name}" for name in ACTOR_COLUMNS[1:])]
+    columns = ", ".join(f"coalesce({code}, '')" for code in codes)
     return f"rtrim(concat_ws('|', {columns}), '|')"
 
 

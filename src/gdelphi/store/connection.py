@@ -26,6 +26,7 @@ from gdelphi.common.errors import (
     StoreError,
     StoreMemoryError,
 )
+from gdelphi.common.files import text_digest
 from gdelphi.common.progress import announce
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
@@ -370,7 +371,7 @@ def _pending(connection: Connection) -> bool:
     if len(applied) < len(names):
         return True
     fingerprint = connection.rows("SELECT value FROM meta WHERE key = 'code_tables'")
-    return fingerprint != [(tables_fingerprint(),)]
+    return fingerprint != [(_code_fingerprint(),)]
 
 
 def _migrate(connection: Connection) -> None:
@@ -410,4 +411,9 @@ def _refresh_code_tables(connection: Connection) -> None:
     for statement in CODE_VIEWS:
         connection.rows(statement)
     connection.rows("DELETE FROM meta WHERE key = 'code_tables'")
-    connection.rows("INSERT INTO meta VALUES ('code_tables', ?)", [tables_fingerprint()])
+    connection.rows("INSERT INTO meta VALUES ('code_tables', ?)", [_code_fingerprint()])
+
+
+def _code_fingerprint() -> str:
+    """Of the packaged tables, and of the views that are made with them."""
+    return text_digest("\n".join((tables_fingerprint(), *CODE_VIEWS)))

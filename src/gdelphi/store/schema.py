@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gdelphi.gdelt.layouts import EVENT_COLUMNS, REDUCED
-from gdelphi.store.sums import BLANK_COUNTRIES, TABLES, TOLD
+from gdelphi.store.actor_countries import BLANK_COUNTRIES
+from gdelphi.store.sums import TABLES, TOLD
 
 SUMS = "sums"
 """the migration after which the tables of sums are to be filled"""

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, Final
 
+from gdelphi.store.actor_countries import BLANK_COUNTRIES
+
 RunSql = Callable[[str], list[tuple[Any, ...]]]
 """runs a statement, as `Connection.rows` does"""
 OnFilled = Callable[[int, int], None]
@@ -75,22 +77,6 @@ CODE_COLUMNS: Final = {
         tuple(f"Actor{a}Type{n}Code" for a in (1, 2) for n in (1, 2, 3)),
     ),
 }
-
-# In GDELT 2.0 of 2025 Romania's actors have codes that begin with ROU and no country code: the code
-# table has ROM. What the first three letters say is told beside the row; the row stays as it came.
-# Both codes of a country in one list: a join on either of two equalities compares all with all.
-BLANK_COUNTRIES: Final = """
-    WITH blank AS (
-        SELECT GLOBALEVENTID, NewsDay, FileId, 1 AS actor, Actor1Code AS code FROM events
-        WHERE Actor1CountryCode IS NULL AND len(Actor1Code) >= 3
-        UNION ALL
-        SELECT GLOBALEVENTID, NewsDay, FileId, 2, Actor2Code FROM events
-        WHERE Actor2CountryCode IS NULL AND len(Actor2Code) >= 3
-    ), known AS (
-        SELECT DISTINCT unnest([cameo, iso3]) AS start, cameo AS told, fips FROM countries
-        WHERE cameo IS NOT NULL AND fips IS NOT NULL
-    )
-    SELECT blank.*, told, fips FROM blank JOIN known ON code[:3] = start"""
 
 
 def select_sums(table: str, near: str) -> str:
