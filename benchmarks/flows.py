@@ -72,7 +72,13 @@ def bar(title: str, total: int) -> Iterator[_Bar]:
 
 def trained(settings: Settings, out: Path, **changes: Any) -> Variant:
     """A model of these settings, trained if it is not there."""
-    quick = {"evaluate_every": 40, "decoder_steps": 0, "atoms_weight": 0.0, "energy_weight": 0.0}
+    quick = {
+        "batch": 6,
+        "evaluate_every": 40,
+        "decoder_steps": 0,
+        "atoms_weight": 0.0,
+        "energy_weight": 0.0,
+    }
     train = settings.train.model_copy(update={**quick, **changes})
     chosen = settings.model_copy(update={"train": train})
     with training_device(train) as accelerator:
@@ -107,14 +113,16 @@ def attention(settings: Settings, asked: argparse.Namespace) -> None:
     """Validation scores and Lipschitz constants of the kinds of attention."""
     show("clouds read by", "validation A", "validation B", "W2 constant", "W1 constant", "bound")
     show(*["---"] * 6)
+    found = {
+        (kind, seed): trained(
+            settings, asked.out / f"{kind}-{seed}", cloud_attention=kind, steps=asked.steps,
+            seed=seed,
+        )
+        for seed in range(asked.seeds)
+        for kind in get_args(AttentionKind)
+    }  # fmt: skip
     for kind in get_args(AttentionKind):
-        runs = [
-            trained(
-                settings, asked.out / f"{kind}-{seed}", cloud_attention=kind, steps=asked.steps,
-                seed=seed,
-            )
-            for seed in range(asked.seeds)
-        ]  # fmt: skip
+        runs = [run for (name, _), run in found.items() if name == kind]
         constants = np.array(
             [
                 encoder_lipschitz(run.model.day_encoder, *cloud)
@@ -138,7 +146,7 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--config", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=2)
     asked = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

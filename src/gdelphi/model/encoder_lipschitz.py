@@ -53,7 +53,7 @@ def encoder_lipschitz(
         return found
 
     with torch.enable_grad():
-        slopes: Tensor = torch.autograd.functional.jacobian(tokens, cloud)  # type: ignore[no-untyped-call]
+        slopes: Tensor = torch.autograd.functional.jacobian(tokens, cloud)
     slopes = slopes.detach()
     along = torch.einsum("onx,nx->on", slopes, cloud)  # what is along x leads off the sphere
     tangent = (slopes - along[..., None] * cloud).double()

@@ -158,7 +158,8 @@ class DayEncoder(nn.Module):
             projected = torch.einsum("dnx,hxk->dhnk", keys[:, 0], self.key.to(keys.dtype))
             return attention_logits(queries, projected, self.kind)
         logits = attention_logits(folded[:, 0], keys[:, 0], self.kind)
-        return logits.unflatten(1, (self.queries, self.heads)).transpose(1, 2)
+        by_head: Tensor = logits.unflatten(1, (self.queries, self.heads)).transpose(1, 2)
+        return by_head
 
 
 class Block(nn.Module):

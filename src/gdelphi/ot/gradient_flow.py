@@ -162,12 +162,12 @@ def free_energy(
     """F of a measure on fixed points, its entropy against the reference."""
     places, masses = _double(points), _masses(weights, len(points))
     cells = _masses(reference, len(places))
-    alone = energy.potential(places) @ masses if energy.potential is not None else 0.0
-    both = 0.0
+    value = energy.temperature * torch.special.xlogy(masses, masses / cells).sum()
+    if energy.potential is not None:
+        value = value + energy.potential(places) @ masses
     if energy.interaction is not None:
-        both = masses @ energy.interaction(places, places) @ masses / 2
-    entropy = torch.special.xlogy(masses, masses / cells).sum()
-    return float(alone + both + energy.temperature * entropy)
+        value = value + masses @ energy.interaction(places, places) @ masses / 2
+    return float(value)
 
 
 def _half_squares(points: Tensor, *, sphere: bool) -> Tensor:

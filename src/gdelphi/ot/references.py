@@ -43,8 +43,10 @@ def _costs(source: Measure, target: Measure, cost: Cost | Literal["flat"]) -> Fl
     one, two = source.points.astype(np.float64), target.points.astype(np.float64)
     if cost == "flat":
         lengths = np.square(one).sum(axis=1)[:, None] + np.square(two).sum(axis=1)
-        return np.maximum(lengths / 2 - one @ two.T, 0)
-    return cost_of(torch.from_numpy(one @ two.T), cost).numpy()
+        flat: FloatArray = np.maximum(lengths / 2 - one @ two.T, 0)
+        return flat
+    costs: FloatArray = cost_of(torch.from_numpy(one @ two.T), cost).numpy()
+    return costs
 
 
 def exact_wasserstein2(source: Measure, target: Measure) -> float:
