@@ -1,6 +1,13 @@
 """Study: attention variants, depth as time, and slot weights learned from consecutive days.
 
     python benchmarks/flows.py attention --config gdelphi.toml --out FOLDER [--steps N] [--seeds N]
+    python benchmarks/flows.py slots     the same
+    python benchmarks/flows.py depth     the same
+
+*attention*: validation score and Lipschitz constants of the kinds of attention. *slots*: shares of
+verb and actors in a point, learned from what follows what on training days by inverse transport,
+and a model in the space that has them. *depth*: memory and W2 against the steps of a flow on a
+day's cloud.
 
 A small model is trained for each variant on the store's pack (`gdelphi embed` comes first), without
 the stack, so that all that it knows comes through its own layers. The score is the log loss over
@@ -10,7 +17,7 @@ to stop, and on validation B, which says nothing else. Runs that are there are n
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -22,17 +29,20 @@ from rich.progress import Progress
 from gdelphi.common.progress import Silent
 from gdelphi.common.sections import AttentionKind
 from gdelphi.common.settings import Settings, load_settings
-from gdelphi.common.types import Measure
+from gdelphi.common.types import FloatArray, Measure
+from gdelphi.measures.embed import embed
 from gdelphi.measures.pack import Pack
-from gdelphi.measures.space import Space
+from gdelphi.measures.space import BLOCKS, Space
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.data import load_training_data, target_days
 from gdelphi.model.encoder_lipschitz import encoder_lipschitz
+from gdelphi.model.flow_depth import gradient_costs, random_flow, step_changes
 from gdelphi.model.loop import TrainStatus, run_training
 from gdelphi.model.network import MeasureModel
 from gdelphi.model.processes import training_device
 from gdelphi.model.train import MeasureTask
 from gdelphi.model.validation import evaluate
+from gdelphi.ot.inverse import InverseSettings, slot_shares
 
 CLOUDS = 6  # on which Lipschitz constants are measured
 POINTS = 64  # of a cloud there
@@ -109,6 +119,12 @@ def show(*cells: str) -> None:
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
+def spans(runs: Sequence[Variant]) -> list[str]:
+    """Means and ranges of validation A and B."""
+    scores = np.array([(run.validation_a, run.validation_b) for run in runs])
+    return [f"{each.mean():.4f} ({each.min():.4f} to {each.max():.4f})" for each in scores.T]
+
+
 def attention(settings: Settings, asked: argparse.Namespace) -> None:
     """Validation scores and Lipschitz constants of the kinds of attention."""
     show("clouds read by", "validation A", "validation B", "W2 constant", "W1 constant", "bound")
@@ -130,13 +146,99 @@ def attention(settings: Settings, asked: argparse.Namespace) -> None:
                 for cloud in days_of(run.pack, run.space, CLOUDS, POINTS)
             ]
         )
-        scores = np.array([(run.validation_a, run.validation_b) for run in runs])
-        shown = [f"{each.mean():.4f} ({each.min():.4f} to {each.max():.4f})" for each in scores.T]
         w1, w2, bound = constants.max(axis=0)
-        show(kind, *shown, f"{w2:.2f}", f"{w1:.2f}", f"10^{bound:.1f}")
+        show(kind, *spans(runs), f"{w2:.2f}", f"{w1:.2f}", f"10^{bound:.1f}")
 
 
-STUDIES = {"attention": attention}
+PAIRS, SAMPLES = 150, 4  # of phrases that follow each other; samples of so many
+
+
+def following(
+    pack: Pack, until: int, random: np.random.Generator
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Slots of phrases of a stream's day and of the day after, drawn from training days."""
+    rows = []
+    while len(rows) < PAIRS:
+        day, stream = int(random.integers(until - 1)), int(random.integers(pack.shape[1]))
+        clouds = [pack.cloud(day + ahead, stream) for ahead in (0, 1)]
+        if all(len(weights) for _, weights in clouds):
+            rows.append([
+                slots[random.choice(len(weights), p=weights / weights.sum(dtype=np.float64))]
+                for slots, weights in ((s, np.asarray(w, np.float64)) for s, w in clouds)
+            ])  # fmt: skip
+    chosen = np.array(rows)  # [pair, day, slot]
+    return tuple(  # type: ignore[return-value]
+        [
+            np.asarray(pack.tables[name][chosen[:, side, slot]], np.float64)
+            for slot, name in enumerate(BLOCKS)
+        ]
+        for side in (0, 1)
+    )
+
+
+def slots(settings: Settings, asked: argparse.Namespace) -> None:
+    """Shares of the slots learned from consecutive days, and what they do to validation."""
+    data = load_training_data(settings, with_stack=False)
+    until = int(data.ends.max())
+    samples = [
+        following(data.arrays.pack, until, np.random.default_rng(seed)) for seed in range(SAMPLES)
+    ]
+    show("loss", "verb", "actor 1", "actor 2", "gap of chance explained")
+    show(*["---"] * 5)
+    show("as set", *(f"{share:.2f}" for share in data.space.shares), "")
+    learned = np.zeros(3)
+    for name, chosen in (
+        ("balanced", InverseSettings(tolerance=1e-6)),
+        ("unbalanced", InverseSettings(relaxation=1.0, tolerance=1e-6)),
+        ("sharpened", InverseSettings(relaxation=1.0, sharpness=1.0, tolerance=1e-6)),
+    ):
+        found = [slot_shares(*sample, chosen) for sample in samples]
+        shares = np.array([each.shares for each in found])
+        learned, wide = shares.mean(axis=0), shares.std(axis=0, ddof=1)
+        gained = np.mean([1 - each.loss / each.without for each in found])
+        columns = (f"{a:.2f} ± {b:.2f}" for a, b in zip(learned, wide, strict=True))
+        show(name, *columns, f"{gained:.0%}")
+    # The last of them, the sharpened loss, is tried.
+    verb, first = np.round(learned[:2], 2).clip(0.02, 0.96)
+    folder = asked.out / f"measures-{verb:.2f}-{first:.2f}"
+    measures = settings.measures.model_copy(
+        update={"verb_weight": float(verb), "actor1_weight": float(first), "folder": folder}
+    )
+    other = settings.model_copy(update={"measures": measures})
+    print(f"\nfitting a space with {verb:.2f} and {first:.2f}", flush=True)
+    embed(other)
+    show("space", "validation A", "validation B")
+    show(*["---"] * 3)
+    for name, chosen_settings in (("softmax", settings), ("learned", other)):
+        runs = [
+            trained(chosen_settings, asked.out / f"{name}-{seed}", steps=asked.steps, seed=seed)
+            for seed in range(asked.seeds)
+        ]
+        show("as set" if name == "softmax" else "learned", *spans(runs))
+
+
+def depth(settings: Settings, _: argparse.Namespace) -> None:
+    """Memory and agreement of the two gradients, and W2 against steps, on the cloud of a day."""
+    data = load_training_data(settings, with_stack=False)
+    cloud = days_of(data.arrays.pack, data.space, 2, POINTS)[-1]
+    flow = random_flow(data.space.dimension, settings.train.width, 2)
+    print(f"a cloud of {len(cloud.weights)} points in {data.space.dimension} dimensions\n")
+    show("steps", "backpropagation, KB", "adjoint, KB", "time of adjoint to it", "difference")
+    show(*["---"] * 5)
+    for row in gradient_costs(flow, *cloud):
+        held = (row.backpropagation_bytes / 1e3, row.adjoint_bytes / 1e3)
+        slower = row.adjoint_seconds / row.backpropagation_seconds
+        show(str(row.steps), *(f"{each:,.0f}" for each in held), f"{slower:.1f}",
+             f"{row.difference:.1e}")  # fmt: skip
+    print()
+    show("steps", "W2 moved", "W2 from 256 steps", "times the steps")
+    show(*["---"] * 4)
+    for step in step_changes(flow, *cloud, steps=(2, 4, 8, 16, 32, 256)):
+        show(str(step.steps), f"{step.moved:.4f}", f"{step.error:.4f}",
+             f"{step.error * step.steps:.3f}")  # fmt: skip
+
+
+STUDIES = {"attention": attention, "slots": slots, "depth": depth}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from gdelphi.ot.inverse import (
     inverse_loss,
     recover_cost,
     sample_coupling,
+    slot_shares,
 )
 
 PLANTED = np.array([2.0, 0.5, 1.0])
@@ -123,6 +124,28 @@ def test_points_that_no_pair_has_do_no_harm() -> None:
     found = recover_cost(coupling._replace(observed=seen / seen.sum()))
     assert np.isfinite(found.theta).all()
     assert math.isfinite(found.loss)
+
+
+@pytest.mark.parametrize(
+    "settings", [InverseSettings(tolerance=1e-7), InverseSettings(relaxation=1.0, sharpness=1.0)]
+)
+def test_slot_shares_find_the_slot_that_links_pairs(settings: InverseSettings) -> None:
+    """The first slot stays nearly as it is from one day to the next, the second a little, the third
+    not at all."""
+    random = np.random.default_rng(0)
+    before = [random.standard_normal((60, 4)) for _ in range(3)]
+    noises = (1.0, 4.0, 100.0)
+    after = [one + noise * random.standard_normal((60, 4))
+             for one, noise in zip(before, noises, strict=True)]  # fmt: skip
+    units = [
+        [one / np.linalg.norm(one, axis=1, keepdims=True) for one in side]
+        for side in (before, after)
+    ]
+    found = slot_shares(*units, settings)
+    assert found.shares.sum() == pytest.approx(1)
+    assert found.shares[0] > 0.6
+    assert found.shares[1] > found.shares[2]
+    assert 0 < found.loss < found.without
 
 
 def test_senseless_settings_and_shapes_are_refused() -> None:

@@ -34,7 +34,8 @@ class Geodesic(NamedTuple):
     def lengths(self) -> FloatArray:
         """How far each unit goes, [k]."""
         if not self.sphere:
-            return np.linalg.norm(self.ends - self.starts, axis=1)
+            lines: FloatArray = np.linalg.norm(self.ends - self.starts, axis=1)
+            return lines
         return _angles(self.starts, self.ends)
 
     @property
