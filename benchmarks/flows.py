@@ -3,11 +3,12 @@
     python benchmarks/flows.py attention --config gdelphi.toml --out FOLDER [--steps N] [--seeds N]
     python benchmarks/flows.py slots     the same
     python benchmarks/flows.py depth     the same
+    python benchmarks/flows.py inverse
 
 *attention*: validation score and Lipschitz constants of the kinds of attention. *slots*: shares of
 verb and actors in a point, learned from what follows what on training days by inverse transport,
 and a model in the space that has them. *depth*: memory and W2 against the steps of a flow on a
-day's cloud.
+day's cloud. *inverse*: how well a planted cost is recovered from pairs.
 
 A small model is trained for each variant on the store's pack (`gdelphi embed` comes first), without
 the stack, so that all that it knows comes through its own layers. The score is the log loss over
@@ -42,7 +43,14 @@ from gdelphi.model.network import MeasureModel
 from gdelphi.model.processes import training_device
 from gdelphi.model.train import MeasureTask
 from gdelphi.model.validation import evaluate
-from gdelphi.ot.inverse import InverseSettings, slot_shares
+from gdelphi.ot.inverse import (
+    Coupling,
+    InverseSettings,
+    forward_plan,
+    recover_cost,
+    sample_coupling,
+    slot_shares,
+)
 
 CLOUDS = 6  # on which Lipschitz constants are measured
 POINTS = 64  # of a cloud there
@@ -238,7 +246,37 @@ def depth(settings: Settings, _: argparse.Namespace) -> None:
              f"{step.error * step.steps:.3f}")  # fmt: skip
 
 
-STUDIES = {"attention": attention, "slots": slots, "depth": depth}
+PLANTED = np.array([2.0, 0.5, 1.0])
+TRIES = 6  # samples of each size
+
+
+def inverse(_: Settings, __: argparse.Namespace) -> None:
+    """The error of a recovered cost against the number of pairs that were seen."""
+    random = np.random.default_rng(0)
+    one, two = (random.standard_normal((3, 20, 4)) for _ in range(2))
+    one, two = (each / np.linalg.norm(each, axis=2, keepdims=True) for each in (one, two))
+    features = 1 - np.einsum("kni,kmi->knm", one, two)
+    source, target = (random.dirichlet(np.full(20, 3.0)) for _ in range(2))
+    sizes = (100, 400, 1_600, 6_400, 25_600)
+    show("pairs", *(f"{size:,}" for size in sizes))
+    show(*["---"] * 6)
+    for name, chosen in (
+        ("balanced", InverseSettings()),
+        ("unbalanced, plain", InverseSettings(relaxation=1.0)),
+        ("unbalanced, s = 1", InverseSettings(relaxation=1.0, sharpness=1.0)),
+        ("unbalanced, s = 10", InverseSettings(relaxation=1.0, sharpness=10.0)),
+    ):
+        coupling = Coupling(np.zeros((20, 20)), features, source, target)
+        plan = forward_plan(PLANTED, coupling, chosen)
+        errors = []
+        for size in sizes:
+            drawn = (sample_coupling(plan, size, np.random.default_rng(k)) for k in range(TRIES))
+            found = [recover_cost(coupling._replace(observed=q), chosen).theta for q in drawn]
+            errors.append(np.mean([np.linalg.norm(theta - PLANTED) for theta in found]))
+        show(name, *(f"{error:.3f}" for error in errors))
+
+
+STUDIES = {"inverse": inverse, "attention": attention, "slots": slots, "depth": depth}
 
 
 def main() -> None:
@@ -247,7 +285,7 @@ def main() -> None:
     )
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--config", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("data/flows"))
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=2)
     asked = parser.parse_args()

@@ -99,10 +99,14 @@ class SphereFlow(nn.Module):
         each = -(-steps // self.pieces)
         if each < 1:
             raise TrainingError(f"{steps} steps of a flow are none")
-        if gradient == "adjoint":
-            given = (each, *places, *around, *self.parameters())
-            return AtomPlaces(*_Adjoint.apply(*given))  # type: ignore[no-untyped-call]
-        return _flown(_steps(tuple(self.parameters()), each), places, around)
+        parameters = tuple(self.parameters())
+        # In whole precision: what is walked back has to be found again.
+        with torch.autocast(places.points.device.type, enabled=False):
+            around = Surroundings(*(part.to(parameters[0].dtype) for part in around))
+            if gradient == "adjoint":
+                given = (each, *places, *around, *parameters)
+                return AtomPlaces(*_Adjoint.apply(*given))  # type: ignore[no-untyped-call]
+            return _flown(_steps(parameters, each), places, around)
 
     def flow(self, points: Tensor, weights: Tensor, *, steps: int) -> Tensor:
         """Clouds [N, n, dimension] with weights [N, n] carried to time 1, all atoms existing and
