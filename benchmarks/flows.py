@@ -3,12 +3,14 @@
     python benchmarks/flows.py attention --config gdelphi.toml --out FOLDER [--steps N] [--seeds N]
     python benchmarks/flows.py slots     the same
     python benchmarks/flows.py depth     the same
+    python benchmarks/flows.py transport the same, after *attention*
     python benchmarks/flows.py inverse
 
 *attention*: validation score and Lipschitz constants of the kinds of attention. *slots*: shares of
 verb and actors in a point, learned from what follows what on training days by inverse transport,
 and a model in the space that has them. *depth*: memory and W2 against the steps of a flow on a
-day's cloud. *inverse*: how well a planted cost is recovered from pairs.
+day's cloud. *transport*: blocks and flows that move atoms, scored by what
+they make of futures. *inverse*: how well a planted cost is recovered from pairs.
 
 A small model is trained for each variant on the store's pack (`gdelphi embed` comes first), without
 the stack, so that all that it knows comes through its own layers. The score is the log loss over
@@ -38,7 +40,7 @@ from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.data import load_training_data, target_days
 from gdelphi.model.encoder_lipschitz import encoder_lipschitz
 from gdelphi.model.flow_depth import gradient_costs, random_flow, step_changes
-from gdelphi.model.loop import TrainStatus, run_training
+from gdelphi.model.loop import TrainingRun, TrainStatus, run_training
 from gdelphi.model.network import MeasureModel
 from gdelphi.model.processes import training_device
 from gdelphi.model.train import MeasureTask
@@ -75,10 +77,10 @@ class _Readings(MeasureTask):
 
 class _Bar(Silent):
     def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance = advance
+        self.advance = advance
 
     def stepped(self, status: TrainStatus) -> None:
-        self._advance(status.step)
+        self.advance(status.step)
 
 
 @contextmanager
@@ -252,6 +254,56 @@ def depth(settings: Settings, _: argparse.Namespace) -> None:
              f"{step.error * step.steps:.3f}")  # fmt: skip
 
 
+HELD_OUT = 6  # batches of validation A on which futures are judged
+TRANSPORTS: dict[str, dict[str, Any]] = {
+    "none": {"transport_layers": 0},
+    "blocks": {},
+    "flow, 2 pieces, backpropagation": {"transport": "flow"},
+    "flow, 2 pieces, adjoint": {"transport": "flow", "transport_gradient": "adjoint"},
+    "flow, one set of parameters": {"transport": "flow", "transport_layers": 1},
+}
+
+
+def transport(settings: Settings, asked: argparse.Namespace) -> None:
+    """Blocks and flows that move atoms, each trained alone on the trunk of the run *softmax-0*."""
+    trunk = load_measure_model(asked.out / "softmax-0").model.state_dict()
+    alone = dict.fromkeys(("profiles_weight", "direct_weight", "rows_weight", "weight_decay"), 0.0)
+    small = {"batch": 4, "futures": 8, "steps": asked.steps, "warm_up": 10, "seed": 0}
+    show("transport", "log loss of atoms", "energy score", "parameters")
+    show(*["---"] * 4)
+    for name, changes in TRANSPORTS.items():
+        train = settings.train.model_copy(update={**alone, **small, **changes})
+        chosen = settings.model_copy(update={"train": train})
+        with training_device(train) as accelerator:
+            data = load_training_data(chosen, with_stack=False)
+            task = MeasureTask(data, accelerator.device)
+            run = TrainingRun(task, accelerator)
+            kept = {key: value for key, value in trunk.items() if not key.startswith("transport")}
+            for model in (run.model, run.ema):
+                model.load_state_dict(kept, strict=False)
+            with bar(name, train.steps) as watcher:
+                for step in range(train.steps):
+                    run.step(step, run.batch(step))
+                    watcher.advance(step)
+            parts = futures_judged(task, run.ema)
+        number = sum(parameter.numel() for parameter in run.ema.transport.parameters())
+        show(name, *(f"{parts[part]:.4f}" for part in ("atoms", "energy")), f"{number:,}")
+
+
+@torch.no_grad()
+def futures_judged(task: MeasureTask, model: MeasureModel) -> dict[str, float]:
+    """Losses of futures on batches that end on days of validation A, the same for all models."""
+    model.eval()
+    found = []
+    for number in range(HELD_OUT):
+        random = np.random.default_rng([1, number])
+        streams = random.integers(len(task.data.arrays.shares), size=8)
+        ends = random.choice(task.data.validation_a - 1, size=8)
+        torch.manual_seed(number)
+        found.append(task.loss(model, task.batches.make(streams, ends, random)).parts)
+    return {name: float(np.mean([part[name] for part in found])) for name in found[0]}
+
+
 PLANTED = np.array([2.0, 0.5, 1.0])
 TRIES = 6  # samples of each size
 
@@ -282,7 +334,13 @@ def inverse(_: Settings, __: argparse.Namespace) -> None:
         show(name, *(f"{error:.3f}" for error in errors))
 
 
-STUDIES = {"inverse": inverse, "attention": attention, "slots": slots, "depth": depth}
+STUDIES = {
+    "inverse": inverse,
+    "attention": attention,
+    "slots": slots,
+    "depth": depth,
+    "transport": transport,
+}
 
 
 def main() -> None:
