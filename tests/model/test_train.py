@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,32 @@ def test_what_is_kept_scores_as_it_was_said_to(undisturbed: Trained, data: Train
     maker = data.batches(torch.device("cpu"))
     found = train_module.evaluate(kept.model, maker, data.arrays, data.validation_a)
     assert found.score == pytest.approx(undisturbed.score, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cloud_attention": "sinkhorn", "transport": "flow", "transport_gradient": "adjoint"},
+        {"cloud_attention": "l2", "decoder_attention": "sigmoid", "transport": "flow"},
+        {"cloud_attention": "sigmoid", "decoder_attention": "l2"},
+    ],
+)
+def test_other_kinds_of_attention_and_transport_learn_too(
+    data: TrainingData, changes: dict[str, Any]
+) -> None:
+    chosen = changed(data.settings, "train", **changes)
+    run = run_of(replace(data, settings=chosen))
+    before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    for step in range(3):
+        measured = run.step(step, run.batch(step))
+        assert math.isfinite(measured["loss"])
+    moved = {
+        name for name, tensor in run.model.state_dict().items()
+        if not torch.equal(tensor, before[name])
+    }  # fmt: skip
+    for part in ("day_encoder", "decoder.blocks", "transport"):
+        own = {name for name, _ in run.model.named_parameters() if name.startswith(part)}
+        assert own <= moved
 
 
 def test_no_training_target_lies_after_the_last_training_day(data: TrainingData) -> None:

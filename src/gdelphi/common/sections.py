@@ -2,7 +2,7 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,6 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 # http://data.gdeltproject.org, answers https with the certificate of another.
 GDELT1 = "https://storage.googleapis.com/data.gdeltproject.org/events/"
 GDELT2 = "https://storage.googleapis.com/data.gdeltproject.org/gdeltv2/"
+
+AttentionKind = Literal["softmax", "l2", "sinkhorn", "sigmoid"]
+FlowGradient = Literal["backpropagation", "adjoint"]
+CAUSAL_SINKHORN: Final = (
+    "Sinkhorn attention shares the points among all queries, those of later days too: in a causal "
+    "layer it would leak the future; take softmax, l2 or sigmoid"
+)
 
 
 class Section(BaseModel):
@@ -152,7 +159,23 @@ class TrainSettings(Section):
     queries: int = Field(3, ge=1, description="tokens that a cloud becomes")
     day_heads: int = Field(4, ge=1, description="heads of the attention over past days")
     slots: int = Field(12, ge=1, description="atoms of a future, at most")
+    cloud_attention: AttentionKind = Field(
+        "softmax", description="how clouds are read: softmax, l2, sinkhorn, sigmoid"
+    )
+    decoder_attention: AttentionKind = Field(
+        "softmax", description="of the decoder's causal blocks: softmax, l2, sigmoid"
+    )
     transport_layers: int = Field(2, ge=0, description="blocks that move atoms; 0 leaves them")
+    transport: Literal["blocks", "flow"] = Field(
+        "blocks",
+        description="blocks, or a flow in time, of which transport_layers are the pieces that have "
+        "parameters of their own",
+    )
+    transport_steps: int = Field(4, ge=1, description="steps of time of the flow")
+    transport_gradient: FlowGradient = Field(
+        "backpropagation",
+        description="of the flow: backpropagation, or adjoint, whose memory is free of the steps",
+    )
     dropout: float = Field(0.3, ge=0, lt=1, description="dropout in training")
     profiles_weight: float = Field(1.0, ge=0, description="of the profile reading in the loss")
     direct_weight: float = Field(1.0, ge=0, description="of the direct reading in the loss")
@@ -171,6 +194,12 @@ class TrainSettings(Section):
     def _share_width(self) -> Self:
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width must be even and divide by heads ({self.heads})")
+        return self
+
+    @model_validator(mode="after")
+    def _see_no_future(self) -> Self:
+        if self.decoder_attention == "sinkhorn":
+            raise ValueError(f"decoder_attention: {CAUSAL_SINKHORN}")
         return self
 
 

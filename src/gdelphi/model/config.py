@@ -5,6 +5,9 @@ from typing import Any
 from torch import Tensor
 from transformers import PretrainedConfig
 
+from gdelphi.common.errors import TrainingError
+from gdelphi.common.sections import CAUSAL_SINKHORN, AttentionKind, FlowGradient
+
 TARGET_COUNT = 3  # occurs, headline, surge
 WEEK = 7
 LIMIT = 1e-6  # probabilities are held this far from 0 and 1 before logits are taken
@@ -36,6 +39,11 @@ class MeasureConfig(PretrainedConfig):
         event_dimension: int = 32,
         finest: int = 290,
         dropout: float = 0.2,
+        cloud_attention: AttentionKind = "softmax",
+        decoder_attention: AttentionKind = "softmax",
+        transport: str = "blocks",
+        transport_steps: int = 4,
+        transport_gradient: FlowGradient = "backpropagation",
         **others: Any,
     ) -> None:
         self.dimension = dimension
@@ -56,6 +64,13 @@ class MeasureConfig(PretrainedConfig):
         self.event_dimension = event_dimension
         self.finest = finest
         self.dropout = dropout
+        self.cloud_attention = cloud_attention
+        self.decoder_attention = decoder_attention
+        self.transport = transport
+        self.transport_steps = transport_steps
+        self.transport_gradient = transport_gradient
+        if decoder_attention == "sinkhorn":
+            raise TrainingError(f"decoder_attention: {CAUSAL_SINKHORN}")
         super().__init__(**others)
 
 

@@ -8,6 +8,7 @@ import torch
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.sections import TrainSettings
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
 from gdelphi.common.types import TARGETS, IntArray, VectorArray
@@ -29,8 +30,14 @@ from gdelphi.stack.files import PackStack, stack_of_pack
 from gdelphi.stack.fitted import CountForecasters
 
 SIZES: Final = {
-    "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout"
+    "width", "queries", "layers", "heads", "day_heads", "slots", "transport_layers", "dropout",
+    "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient",
 }  # fmt: skip
+LATER: Final = (
+    "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient"
+)  # fmt: skip
+"""settings that earlier versions did not have: at their defaults they are no part of an origin, so
+that earlier runs can be resumed"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +86,7 @@ class TrainingData:
         """Settings and data that decide what a run ends with."""
         splits = self.sequences.splits
         return {
-            "train": self.settings.train.model_dump(mode="json"),
+            "train": settings_of_origin(self.settings.train),
             "sequences": self.settings.sequences.model_dump(
                 mode="json", include={"context_days", "memory_days"}
             ),
@@ -131,6 +138,13 @@ def load_training_data(
         stack=stack,
         direct=_direct(settings, stack, pack, torch.device(device), on_step),
     )
+
+
+def settings_of_origin(train: TrainSettings) -> dict[str, Any]:
+    """The settings of a training as they stand in its origin."""
+    usual = TrainSettings()
+    same = {name for name in LATER if getattr(train, name) == getattr(usual, name)}
+    return train.model_dump(mode="json", exclude=same)
 
 
 def _direct(

@@ -9,7 +9,7 @@ Read top to bottom:
     CodeIntensity    how many rows of each code to expect: counts teach more than yes or no
     DirectHead       a residual on the profiles, cell by cell: the reading called *direct*, unless
                      stack and cell network give that one (cell_network.py)
-    AtomTransport    moves the atoms of a drawn day on the sphere (transport.py)
+    AtomTransport    moves the atoms of a drawn day on the sphere (transport.py), or FlowTransport
     AtomReading      what those atoms say of the standard events: the reading called *atoms*
     MeasureModel     all of it
 
@@ -34,8 +34,9 @@ import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from gdelphi.model.attention import attention_density, attention_logits, measure_attention
 from gdelphi.model.config import LIMIT, TARGET_COUNT, TINY, WEEK, MeasureConfig, logits_of
-from gdelphi.model.transport import AtomReading, AtomTransport
+from gdelphi.model.transport import AtomReading, AtomTransport, FlowTransport
 
 CELL_HALF_LIVES = (2.0, 7.0, 30.0, 90.0, 365.0)  # rates that the direct head is shown
 CODE_WIDTH = 16
@@ -115,14 +116,18 @@ class DayEncoder(nn.Module):
 
     def __init__(self, config: MeasureConfig) -> None:
         super().__init__()
-        self.queries, self.heads = config.queries, config.heads
+        self.queries, self.heads, self.kind = config.queries, config.heads, config.cloud_attention
         scale = config.dimension**-0.5
-        self.folded = nn.Parameter(torch.randn(config.queries * config.heads, config.dimension))
+        size = config.dimension if self.kind != "l2" else config.width // config.heads
+        self.folded = nn.Parameter(torch.randn(config.queries * config.heads, size))
         self.nothing = nn.Parameter(scale * torch.randn(config.dimension))
         self.value = nn.Parameter(
             scale * torch.randn(config.heads, config.dimension, config.width // config.heads)
         )
         self.out = nn.Linear(config.width, config.width)
+        if self.kind == "l2":  # |q - K x| needs the keys themselves
+            shape = (config.heads, config.dimension, size)
+            self.key = nn.Parameter(size**-0.5 * torch.randn(shape))
 
     def forward(self, points: Tensor, weights: Tensor) -> Tensor:
         """Tokens [days, q, width] of clouds [days, n, dimension] with weights [days, n]."""
@@ -135,11 +140,26 @@ class DayEncoder(nn.Module):
         mass = torch.cat([weights, weights.new_ones(days, 1)], dim=1)
         bias = mass.log()[:, None, None].to(keys.dtype)
         folded = self.folded.to(keys.dtype).expand(days, 1, -1, -1)
-        pooled = F.scaled_dot_product_attention(folded, keys, keys, attn_mask=bias, scale=1.0)
-        pooled = pooled.view(days, self.queries, self.heads, -1)
+        if self.kind == "softmax":
+            pooled = F.scaled_dot_product_attention(folded, keys, keys, attn_mask=bias, scale=1.0)
+            pooled = pooled.view(days, self.queries, self.heads, -1)
+        else:
+            density = attention_density(self._logits(folded, keys), bias, self.kind)
+            pooled = (density.flatten(1, 2) @ keys[:, 0]).unflatten(1, (self.heads, -1))
+            pooled = pooled.transpose(1, 2)
         values = torch.einsum("dqhx,hxv->dqhv", pooled, self.value)
         tokens: Tensor = self.out(values.flatten(2))
         return tokens
+
+    def _logits(self, folded: Tensor, keys: Tensor) -> Tensor:
+        """Of each head's queries against the points, [days, heads, q, n]."""
+        if self.kind == "l2":
+            queries = folded.unflatten(2, (self.queries, self.heads))[:, 0].transpose(1, 2)
+            projected = torch.einsum("dnx,hxk->dhnk", keys[:, 0], self.key.to(keys.dtype))
+            return attention_logits(queries, projected, self.kind)
+        logits = attention_logits(folded[:, 0], keys[:, 0], self.kind)
+        by_head: Tensor = logits.unflatten(1, (self.queries, self.heads)).transpose(1, 2)
+        return by_head
 
 
 class Block(nn.Module):
@@ -147,7 +167,7 @@ class Block(nn.Module):
 
     def __init__(self, config: MeasureConfig) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.heads, self.kind = config.heads, config.decoder_attention
         self.before = nn.LayerNorm(config.width)
         self.project = nn.Linear(config.width, 3 * config.width, bias=False)
         self.out = nn.Linear(config.width, config.width)
@@ -164,7 +184,7 @@ class Block(nn.Module):
         batch, number, width = tokens.shape
         split = self.project(self.before(tokens)).view(batch, number, 3, self.heads, -1)
         query, key, value = split.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        mixed = measure_attention(query, key, value, mask, kind=self.kind)
         tokens = tokens + self.drop(self.out(mixed.transpose(1, 2).reshape(batch, number, width)))
         moved: Tensor = tokens + self.drop(self.mlp(tokens))
         return moved
@@ -432,7 +452,8 @@ class MeasureModel(PreTrainedModel):
         self.day_attention = DayAttention(config)
         self.intensity = CodeIntensity(config)
         self.direct = DirectHead(config)
-        self.transport = AtomTransport(config)
+        flows = config.transport == "flow" and config.transport_layers > 0
+        self.transport = FlowTransport(config) if flows else AtomTransport(config)
         self.atom_reading = AtomReading(config)
         self.post_init()  # type: ignore[no-untyped-call]
 

@@ -2,6 +2,7 @@
 
     TransportBlock   moves every atom along the sphere, by attention among atoms and to a context
     AtomTransport    blocks of these, which also change weights and gates: drawn days to futures
+    FlowTransport    the same by a flow in continuous time (flow.py), if the settings say so
     AtomReading      what futures say of the standard events: the reading called *atoms*
 
 An atom has a weight (how much of the day it is) and a gate (whether it exists at all): a future
@@ -16,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from torch import Tensor, nn
 
 from gdelphi.model.config import LIMIT, TARGET_COUNT, TINY, MeasureConfig, logits_of
+from gdelphi.model.flow import AtomPlaces, SphereFlow, Surroundings
 
 OPEN, CLOSED = 4.0, -4.0  # logits of gates before training
 EMPTY = 0.5  # a future that less likely has any atom is an empty day
@@ -137,10 +139,49 @@ class AtomTransport(nn.Module):
             points, change = block(points, log_masses, seen)
             log_weights = log_weights + change[..., 0]
             logits = logits + change[..., 1]
-        gates = logits.sigmoid() * there
-        masses = (log_weights + F.logsigmoid(logits)).masked_fill(~there, -math.inf)
-        points = points * there[..., None]  # and no gradient through what stood in empty slots
-        return Futures(points, masses.softmax(dim=1).nan_to_num(0.0), gates)
+        return _futures(points, log_weights, logits, there)
+
+
+def _futures(points: Tensor, log_weights: Tensor, logits: Tensor, there: Tensor) -> Futures:
+    """Futures from atoms with ln weights and gate logits, of which some are not there."""
+    gates = logits.sigmoid() * there
+    masses = (log_weights + F.logsigmoid(logits)).masked_fill(~there, -math.inf)
+    points = points * there[..., None]  # and no gradient through what stood in empty slots
+    return Futures(points, masses.softmax(dim=1).nan_to_num(0.0), gates)
+
+
+class FlowTransport(nn.Module):
+    """Moves the atoms of drawn days by a flow on the sphere; a state and its context shift the
+    flow's perceptron. Given and giving what `AtomTransport` does."""
+
+    def __init__(self, config: MeasureConfig) -> None:
+        super().__init__()
+        self.steps, self.gradient = config.transport_steps, config.transport_gradient
+        """any number of steps may be set after training"""
+        self.flow = SphereFlow(config.dimension, config.width, config.transport_layers)
+        self.state = nn.Linear(config.width, config.width)
+        self.context = nn.Linear(config.width, config.width, bias=False)
+
+    def forward(
+        self, points: Tensor, weights: Tensor, spare: Tensor, context: Tensor, state: Tensor
+    ) -> Futures:
+        there = weights > 0
+        log_weights = torch.where(there, weights.clamp(min=TINY).log(), -math.inf)
+        logits = torch.where(spare, CLOSED, OPEN).to(points.dtype)
+        shift = self.state(state) + self.context(context.mean(dim=1))
+        shift = shift.repeat_interleave(len(points) // len(shift), dim=0)
+        # What stands in empty slots is seen by nobody, but has to be on the sphere.
+        somewhere = F.one_hot(torch.zeros_like(there, dtype=torch.int64), points.shape[2])
+        places = AtomPlaces(
+            torch.where(there[..., None], points, somewhere.to(points)),
+            points.new_zeros(*points.shape[:2], 2),
+        )
+        around = Surroundings(log_weights, logits, shift)
+        moved = self.flow(places, around, steps=self.steps, gradient=self.gradient)
+        changes = moved.changes
+        return _futures(
+            moved.points, log_weights + changes[..., 0], logits + changes[..., 1], there
+        )
 
 
 class AtomReading(nn.Module):

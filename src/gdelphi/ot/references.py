@@ -4,6 +4,8 @@ Both are for tests and inspection, not for hot paths. The linear programme is PO
 simplex, which is exact and cubic; POT is imported where it is used, since only this needs it.
 """
 
+from typing import Any, Literal
+
 import numpy as np
 import torch
 
@@ -16,13 +18,35 @@ def exact_transport_cost(
     source: Measure, target: Measure, cost: Cost = "half squared chord"
 ) -> float:
     """min_P <P, C>, what `sinkhorn` tends to as epsilon falls."""
+    costs = _costs(source, target, cost)
+    return float(_pot().emd2(source.weights, target.weights, costs, numItermax=10_000_000))
+
+
+def exact_plan(source: Measure, target: Measure, cost: Cost | Literal["flat"]) -> FloatArray:
+    """An optimal P, [n, m]; *flat* is half the squared distance of points that need not be on the
+    sphere."""
+    costs = _costs(source, target, cost)
+    first, second = (measure.weights / measure.weights.sum() for measure in (source, target))
+    plan: FloatArray = _pot().emd(first, second, costs, numItermax=10_000_000)
+    return plan
+
+
+def _pot() -> Any:
     try:
         import ot
     except ImportError as error:
         raise GdelphiError("exact transport needs POT: pip install pot") from error
-    cosine = source.points.astype(np.float64) @ target.points.astype(np.float64).T
-    costs = cost_of(torch.from_numpy(cosine), cost).numpy()
-    return float(ot.emd2(source.weights, target.weights, costs, numItermax=10_000_000))
+    return ot
+
+
+def _costs(source: Measure, target: Measure, cost: Cost | Literal["flat"]) -> FloatArray:
+    one, two = source.points.astype(np.float64), target.points.astype(np.float64)
+    if cost == "flat":
+        lengths = np.square(one).sum(axis=1)[:, None] + np.square(two).sum(axis=1)
+        flat: FloatArray = np.maximum(lengths / 2 - one @ two.T, 0)
+        return flat
+    costs: FloatArray = cost_of(torch.from_numpy(one @ two.T), cost).numpy()
+    return costs
 
 
 def exact_wasserstein2(source: Measure, target: Measure) -> float:
