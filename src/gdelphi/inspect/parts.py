@@ -1,0 +1,24 @@
+"""The parts of an inspection, in the order of the page. A new part is one line here."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from gdelphi.inspect.clustering import inspect_clustering
+from gdelphi.inspect.contraction import inspect_contraction
+from gdelphi.inspect.result import PartResult
+from gdelphi.inspect.subject import OnPartStep, Subject
+
+
+class Part(NamedTuple):
+    """A part of the page."""
+
+    number: int
+    title: str
+    look: Callable[[Subject, OnPartStep], PartResult]
+    """raises NotApplicable, with the reason, where it has nothing to say"""
+
+
+PARTS: Final = (
+    Part(1, "Lipschitz constants and contraction", inspect_contraction),
+    Part(4, "Clustering", inspect_clustering),
+)
