@@ -207,7 +207,7 @@ def adversarial_points(layer: AttentionLayer, number: int) -> Tensor:
     steepest: one point at R u, the others at R v."""
     norms = [head.logit for head in layer.norms]
     left, _, right = torch.linalg.svd(layer.logit[int(np.argmax(norms))].double())
-    points = layer.radius * right[0].float().expand(number, -1).clone()
+    points: Tensor = layer.radius * right[0].float().expand(number, -1).clone()
     points[0] = layer.radius * left[:, 0].float()
     return points
 

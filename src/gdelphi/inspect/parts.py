@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 from gdelphi.inspect.clustering import inspect_clustering
 from gdelphi.inspect.contraction import inspect_contraction
 from gdelphi.inspect.result import PartResult
+from gdelphi.inspect.robustness import inspect_robustness
 from gdelphi.inspect.subject import OnPartStep, Subject
+from gdelphi.inspect.subsampling import inspect_subsampling
 
 
 class Part(NamedTuple):
@@ -20,5 +22,7 @@ class Part(NamedTuple):
 
 PARTS: Final = (
     Part(1, "Lipschitz constants and contraction", inspect_contraction),
+    Part(2, "Subsampling", inspect_subsampling),
+    Part(3, "Missing and wrong reports", inspect_robustness),
     Part(4, "Clustering", inspect_clustering),
 )

@@ -1,0 +1,270 @@
+"""Part 2: how many points of a day are enough?"""
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdelphi.common.types import FloatArray, IntArray, Measure
+from gdelphi.inspect.result import Chart, PartResult, ResultTable, series, short
+from gdelphi.inspect.subject import OnPartStep, Subject
+from gdelphi.model.batches import Batch, BatchMaker
+from gdelphi.model.decoder_start import thin
+from gdelphi.model.network import Context, MeasureModel
+from gdelphi.ot.references import exact_wasserstein
+
+PART: Final = 2
+SIZES: Final = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+LONG: Final = (100, 300, 1000, 3000, 10_000)
+SEQUENCES: Final = 24
+AT_ONCE: Final = 6
+DRAWS: Final = 3
+CLOUDS: Final = 3
+REPEATS: Final = 5
+
+
+def inspect_subsampling(subject: Subject, on_step: OnPartStep) -> PartResult:
+    """Distances and forecasts as points are dropped, and what many points cost."""
+    windows, random = subject.windows(SEQUENCES), subject.random(PART)
+    clouds = subject.clouds(CLOUDS)
+    largest = max(len(cloud.weights) for cloud in clouds)
+    sizes = [size for size in SIZES if size < largest] or [SIZES[0]]
+    total = len(sizes) + 3
+    model = subject.model
+    full = readings(model, subject.maker, windows)
+    noise = np.mean([_difference(full, _resampled(subject, windows, random)) for _ in range(DRAWS)])
+    on_step(1, total)
+    heaviest, drawn, inputs, tokens = [], [], [], []
+    for done, size in enumerate(sizes, 2):
+        maker = subject.maker_of(size)
+        heaviest.append(_difference(full, readings(model, maker, windows)))
+        drawn.append(_difference(full, readings(model, maker, windows, random)))
+        changes = [thinned(model, cloud, size) for cloud in clouds]
+        inputs.append(float(np.mean([change.distance for change in changes])))
+        tokens.append(float(np.mean([change.tokens for change in changes])))
+        on_step(done, total)
+    costs = long_clouds(subject, random)
+    on_step(total, total)
+    found = _Findings(sizes, heaviest, drawn, inputs, tokens, float(noise), largest)
+    trained_with = subject.trained.training["origin"]["train"].get("points")
+    return _result(found, costs, trained_with)
+
+
+@dataclass(frozen=True)
+class _Findings:
+    sizes: list[int]
+    heaviest: list[float]
+    """root mean square change of probabilities, the heaviest points kept"""
+    drawn: list[float]
+    """the same, points drawn by weight"""
+    inputs: list[float]
+    """W1 between thinned cloud and cloud"""
+    tokens: list[float]
+    """change of the encoder's tokens"""
+    noise: float
+    """change of probabilities when the days' rows are drawn again"""
+    largest: int
+
+    def enough(self, changes: list[float]) -> int:
+        """The smallest size from which on the change stays within the sampling error."""
+        enough = self.largest
+        for size, change in zip(reversed(self.sizes), reversed(changes), strict=True):
+            if change > self.noise:
+                break
+            enough = size
+        return enough
+
+
+# --- forecasts ------------------------------------------------------------------------------------
+
+
+def readings(
+    model: MeasureModel,
+    maker: BatchMaker,
+    windows: tuple[IntArray, IntArray],
+    random: np.random.Generator | None = None,
+) -> FloatArray:
+    """Probabilities of profiles and direct after the last day, [reading, sequence, target, code];
+    the direct reading is the network's own."""
+    streams, ends = windows
+    parts = [
+        read_batch(model, maker.make(streams[some], ends[some], random).past)
+        for some in np.array_split(np.arange(len(ends)), -(-len(ends) // AT_ONCE))
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+@torch.no_grad()
+def read_batch(model: MeasureModel, past: Context) -> FloatArray:
+    """The same of a batch."""
+    output = model(past, last=True)
+    both = torch.stack([output.profiles[:, -1], output.direct[:, -1]])
+    probabilities: FloatArray = both.double().sigmoid().numpy()
+    return probabilities
+
+
+def _difference(one: FloatArray, other: FloatArray) -> float:
+    """Root mean square over the cells that are defined."""
+    return float(np.sqrt(np.nanmean((one - other) ** 2)))
+
+
+def _resampled(
+    subject: Subject, windows: tuple[IntArray, IntArray], random: np.random.Generator
+) -> FloatArray:
+    """The readings when as many rows as a day has are drawn again from its own cloud: the
+    sampling error of the forecast, as far as it rests on clouds."""
+    streams, ends = windows
+    volume = subject.predictor.pack.statistics[:, :, 0]
+    parts = []
+    for some in np.array_split(np.arange(len(ends)), -(-len(ends) // AT_ONCE)):
+        batch: Batch = subject.maker.make(streams[some], ends[some])
+        weights = batch.past.weights.double().numpy()
+        days = ends[some][:, None] - np.arange(weights.shape[1] - 1, -1, -1)
+        rows = volume[np.maximum(days, 0), streams[some][:, None]].astype(int)
+        total = weights.sum(axis=2, keepdims=True)
+        chances = np.where(total > 0, weights / np.maximum(total, 1e-300), 0.0)
+        chances[..., 0] += 1 - chances.sum(axis=2)  # rounding, and empty days
+        counts = random.multinomial(rows, chances.clip(0, 1))
+        again = counts / np.maximum(rows, 1)[..., None] * (total > 0)
+        past = batch.past._replace(weights=torch.from_numpy(again).float())
+        parts.append(read_batch(subject.model, past))
+    return np.concatenate(parts, axis=1)
+
+
+# --- distances ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """A cloud with fewer points against the whole."""
+
+    distance: float
+    """W1 between the two"""
+    tokens: float
+    """distance of what the encoder makes of them"""
+
+
+def thinned(model: MeasureModel, cloud: Measure, size: int) -> Thinned:
+    """The heaviest points alone, as forecasts take them."""
+    few = Measure(cloud.points[:size], cloud.weights[:size] / cloud.weights[:size].sum())
+    with torch.no_grad():
+        tokens = [_encoded(model, each) for each in (cloud, few)]
+    return Thinned(exact_wasserstein(cloud, few, 1), float((tokens[0] - tokens[1]).norm()))
+
+
+def _encoded(model: MeasureModel, cloud: Measure) -> Tensor:
+    points = torch.from_numpy(cloud.points).float()[None]
+    weights = torch.from_numpy(cloud.weights).float()[None]
+    encoded: Tensor = model.day_encoder(points, weights)
+    return encoded
+
+
+@dataclass(frozen=True)
+class LongCloud:
+    """What so many points cost, and how far fewer are from them."""
+
+    points: int
+    milliseconds: float
+    tokens: float
+    """distance of the tokens to those of all points, the mean over random parts"""
+
+
+def long_clouds(subject: Subject, random: np.random.Generator) -> list[LongCloud]:
+    """Clouds as long as the longest days: all reports of the validation days as one, parts of it
+    drawn by weight."""
+    pack, model = subject.predictor.pack, subject.model
+    parts = [
+        pack.cloud(int(day), stream)
+        for day in subject.validation_ends
+        for stream in range(len(subject.predictor.streams))
+    ]
+    slots = np.concatenate([slots for slots, _ in parts])
+    weights = np.concatenate([weights for _, weights in parts]).astype(np.float64)
+    chosen, masses = thin(weights / weights.sum(), None)
+    everything = Measure(pack.points(slots[chosen], subject.predictor.space), masses)
+    with torch.no_grad():
+        whole = _encoded(model, everything)
+        found = []
+        for size in LONG:
+            errors, seconds = [], []
+            for _ in range(REPEATS):
+                drawn = random.choice(len(masses), size=size, p=masses)
+                part = Measure(everything.points[drawn], np.full(size, 1 / size))
+                began = perf_counter()
+                tokens = _encoded(model, part)
+                seconds.append(perf_counter() - began)
+                errors.append(float((tokens - whole).norm()))
+            found.append(LongCloud(size, 1000 * min(seconds), float(np.mean(errors))))
+    return found
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _result(found: _Findings, costs: list[LongCloud], trained_with: int | None) -> PartResult:
+    heaviest, drawn = found.enough(found.heaviest), found.enough(found.drawn)
+    verdict = (
+        f"{heaviest} points of a day are enough for a forecast, {drawn} drawn at random in training"
+    )
+    if trained_with is not None:
+        verdict += f" (train.points is {trained_with})"
+    slope = np.polyfit(np.log([c.points for c in costs]), np.log([c.tokens for c in costs]), 1)[0]
+    last, before = costs[-1], costs[2]
+    words = (
+        "Enough means: leaving the other points out changes probabilities by less "
+        f"({short(100 * found.noise)} points, root mean square) than drawing as many rows again "
+        "from the same days would, which is the sampling error that no model can undo. Forecasts "
+        "keep the heaviest points of a day, training draws points by weight. This concerns the "
+        "measure encoder and the readings that rest on it; the stack reads counts, not clouds. "
+        f"The longest cloud of these days has {found.largest:,} points. For long clouds the error "
+        f"of the tokens falls like n^{slope:.2f} (n^(-1/2) is sampling): {last.points:,} points "
+        f"cost {last.milliseconds:.1f} ms a day in place of {before.milliseconds:.1f} ms for "
+        f"{before.points:,}, and bring the error from {short(before.tokens)} to "
+        f"{short(last.tokens)}."
+    )
+    flat = [found.noise] * len(found.sizes)
+    return PartResult(
+        verdict,
+        words,
+        (
+            Chart(
+                "Forecast, as points are dropped", "points kept", "change of probabilities (rms)",
+                (
+                    series("the heaviest points", found.sizes, found.heaviest),
+                    series("points drawn by weight", found.sizes, found.drawn),
+                    series("sampling error of the days' rows", found.sizes, flat, "guide"),
+                ),
+                log_x=True, log_y=True,
+            ),
+            Chart(
+                "Input and output, as points are dropped", "points kept",
+                "distance to the whole cloud",
+                (
+                    series("W1 of the clouds", found.sizes, found.inputs),
+                    series("tokens of the encoder", found.sizes, found.tokens),
+                ),
+                log_x=True, log_y=True,
+            ),
+            Chart(
+                "Long clouds", "points", "error of the tokens",
+                (series("parts drawn by weight", LONG, [one.tokens for one in costs]),),
+                log_x=True, log_y=True,
+            ),
+        ),
+        (
+            ResultTable(
+                "What many points cost and bring",
+                ("points", "ms a cloud", "error of the tokens"),
+                tuple((f"{c.points:,}", f"{c.milliseconds:.2f}", short(c.tokens)) for c in costs),
+            ),
+        ),
+        (
+            ("points enough, heaviest", heaviest),
+            ("points enough, drawn", drawn),
+            ("sampling error", found.noise),
+            ("exponent of the tokens' error", float(slope)),
+        ),
+    )  # fmt: skip
