@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from gdelphi.inspect.clustering import inspect_clustering
+from gdelphi.inspect.context import inspect_context
 from gdelphi.inspect.contraction import inspect_contraction
+from gdelphi.inspect.information import inspect_information
 from gdelphi.inspect.result import PartResult
 from gdelphi.inspect.robustness import inspect_robustness
 from gdelphi.inspect.subject import OnPartStep, Subject
@@ -25,4 +27,6 @@ PARTS: Final = (
     Part(2, "Subsampling", inspect_subsampling),
     Part(3, "Missing and wrong reports", inspect_robustness),
     Part(4, "Clustering", inspect_clustering),
+    Part(5, "Information", inspect_information),
+    Part(9, "Reading a law in context", inspect_context),
 )

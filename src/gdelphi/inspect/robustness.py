@@ -21,7 +21,7 @@ ORIGINS: Final = 2
 MEMBERS: Final = (PUBLISHED, "stack", "profiles", "direct", "atoms")
 JUDGED: Final = 0.05  # the share that the verdict speaks of
 
-Answers = dict[str, FloatArray]
+MemberAnswers = dict[str, FloatArray]
 """member -> probabilities [target, stream, code]"""
 
 
@@ -44,7 +44,7 @@ def movement(before: FloatArray, after: FloatArray) -> Movement:
     return Movement(float(known.mean()), float(np.quantile(known, 0.95)), float(known.max()))
 
 
-def answers_at(predictor: Predictor, end: int) -> Answers:
+def answers_at(predictor: Predictor, end: int) -> MemberAnswers:
     """What members say of the roots on the day after a position."""
     origin = predictor.sequences.day(end)
     said = predictor.forecasts_at(origin, ("root",)).answers["root"]
@@ -68,7 +68,7 @@ def inspect_robustness(subject: Subject, on_step: OnPartStep) -> PartResult:
     ends = np.flatnonzero(predictor.pack.present)[-ORIGINS:].tolist()
     total = 2 * len(ends) + len(ends) * (len(FAULTS) * len(SHARES) + 1)
     done = 0
-    found: dict[tuple[str, float], list[Answers]] = {}
+    found: dict[tuple[str, float], list[MemberAnswers]] = {}
     known, ordinary = [], []
     for end in ends:
         known.append(answers_at(predictor, end))
@@ -94,11 +94,11 @@ def inspect_robustness(subject: Subject, on_step: OnPartStep) -> PartResult:
     return _result(moved, usual, [str(predictor.sequences.day(end)) for end in ends])
 
 
-def _asked(predictor: Predictor, pack: Pack, end: int) -> Answers:
+def _asked(predictor: Predictor, pack: Pack, end: int) -> MemberAnswers:
     return answers_at(predictor.with_pack(pack), end)
 
 
-def _moved(before: list[Answers], after: list[Answers], member: str) -> Movement:
+def _moved(before: list[MemberAnswers], after: list[MemberAnswers], member: str) -> Movement:
     return movement(
         np.stack([answers[member] for answers in before]),
         np.stack([answers[member] for answers in after]),
