@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,14 +37,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (contraction, "SEQUENCES", 1), (subsampling, "LONG", (10, 30, 100)),
         (subsampling, "SEQUENCES", 4), (subsampling, "DRAWS", 1), (subsampling, "CLOUDS", 1),
         (robustness, "SHARES", (0.05, 0.2)), (robustness, "ORIGINS", 1),
-        (clustering, "PAIRS", (2,)), (clustering, "SIZES", (30,)), (clustering, "SEEDS", 1), (information, "SAMPLES", 20),
+        (clustering, "PAIRS", (2,)), (clustering, "SIZES", (30,)),
+        (clustering, "SEEDS", 1), (information, "SAMPLES", 20),
         (information, "KERNEL_SEQUENCES", 4), (context, "SEQUENCES", 8), (context, "MEMORY", (7,)),
         (context, "SHOWN", (1,)),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(
-        context, "textbook", lambda seed, step: rotations.textbook(seed, step, steps=3)
-    )
+    monkeypatch.setattr(context, "textbook", partial(rotations.textbook, steps=3))
 
 
 @pytest.fixture

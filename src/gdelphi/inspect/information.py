@@ -108,10 +108,10 @@ def checkpoints(subject: Subject) -> dict[str, MeasureModel]:
     config = subject.model.config
     with torch.random.fork_rng():
         torch.manual_seed(subject.seed)
-        models = {"untrained": MeasureModel(config).eval()}
+        models = {"untrained": MeasureModel(config)}
     path = subject.folder / STATE / "run.safetensors"
     if path.exists():
-        last = MeasureModel(config).eval()
+        last = MeasureModel(config)
         own = last.state_dict()
         tensors = load_file(path)
         named = {name: tensors[f"mean.{name}"] for name in own if f"mean.{name}" in tensors}
@@ -119,6 +119,8 @@ def checkpoints(subject: Subject) -> dict[str, MeasureModel]:
             last.load_state_dict(named)
             models["last step"] = last
     models["kept"] = subject.model
+    for model in models.values():
+        model.train(False)
     return models
 
 

@@ -222,12 +222,13 @@ def _scattered(
 ) -> npt.NDArray[Any]:
     """Counts [..., code] with a share of the rows at fault; another code is one of the same axis,
     as often as it comes in all of them."""
-    hit = random.binomial(counts.astype(np.int64), share)
+    known = counts.astype(np.int64)
+    hit = random.binomial(known, share)
     if fault == "vanish":
-        return counts - hit.astype(counts.dtype)
+        return (known - hit).astype(counts.dtype)
     if fault == "come twice":
-        return counts + hit.astype(counts.dtype)
+        return (known + hit).astype(counts.dtype)
     total = counts.reshape(-1, counts.shape[-1]).sum(axis=0).astype(np.float64)
     usual = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
     moved = random.multinomial(hit.sum(axis=-1), usual)
-    return (counts - hit + moved).astype(counts.dtype)
+    return (known - hit + moved).astype(counts.dtype)
