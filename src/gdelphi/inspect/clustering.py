@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gdelphi.common.types import Measure
 from gdelphi.inspect.flow import Concentration, attention_field, concentration, flow
+from gdelphi.inspect.layers import transport_blocks
 from gdelphi.inspect.recorder import Recorder
 from gdelphi.inspect.result import Chart, ChartSeries, PartResult, ResultTable, series, short
 from gdelphi.inspect.separation import Separation, overlapping_measures, places, separate
@@ -65,7 +66,7 @@ def decoder_passage(subject: Subject) -> Passage:
 
 def transport_passage(subject: Subject) -> Passage | None:
     """Of the atoms of futures, by the mass that they count with; None without transport."""
-    blocks = list(subject.model.transport.blocks)
+    blocks = transport_blocks(subject.model)
     if not blocks:
         return None
     predictor = subject.predictor

@@ -28,10 +28,20 @@ from gdelphi.inspect.layers import (
     decoder_layers,
     encoder_bound,
     encoder_local_bound,
+    other_attention,
+    transport_blocks,
     transport_layers,
 )
 from gdelphi.inspect.recorder import Recorder
-from gdelphi.inspect.result import Chart, PartResult, ResultTable, power_of_ten, series, short
+from gdelphi.inspect.result import (
+    Chart,
+    NotApplicable,
+    PartResult,
+    ResultTable,
+    power_of_ten,
+    series,
+    short,
+)
 from gdelphi.inspect.subject import OnPartStep, Subject
 from gdelphi.model.network import Block, DayEncoder
 from gdelphi.model.transport import TransportBlock
@@ -238,6 +248,9 @@ def block_inputs(block: TransportBlock, points: Tensor) -> Tensor:
 def inspect_contraction(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Bounds of all attention layers, and the largest expansions that a search finds."""
     model, generator = subject.model, subject.generator(PART)
+    kind = other_attention(model)
+    if kind is not None:
+        raise NotApplicable(f"bounds are of softmax attention, and this model's is {kind}")
     decoders, transports = decoder_layers(model), transport_layers(model)
     steps = 2 + len(decoders) + len(transports)
     clouds = [
@@ -250,7 +263,7 @@ def inspect_contraction(subject: Subject, on_step: OnPartStep) -> PartResult:
     for layer, inputs in zip(decoders, decoder_inputs(subject), strict=True):
         findings.append(inspect_masked(layer, inputs, generator))
         on_step(len(findings), steps)
-    blocks = [block for block in model.transport.blocks if isinstance(block, TransportBlock)]
+    blocks = transport_blocks(model)
     for layer, block in zip(transports, blocks, strict=True):
         findings.append(
             inspect_layer(layer, [block_inputs(block, points) for points, _ in clouds], generator)

@@ -113,8 +113,21 @@ def decoder_layers(model: MeasureModel) -> list[AttentionLayer]:
 
 def transport_layers(model: MeasureModel) -> list[AttentionLayer]:
     """Of all transport blocks."""
-    blocks = [block for block in model.transport.blocks if isinstance(block, TransportBlock)]
-    return [transport_layer(block, number) for number, block in enumerate(blocks, 1)]
+    return [
+        transport_layer(block, number) for number, block in enumerate(transport_blocks(model), 1)
+    ]
+
+
+def transport_blocks(model: MeasureModel) -> list[TransportBlock]:
+    """The blocks that move atoms; none where nothing is moved, or not by blocks."""
+    blocks = getattr(model.transport, "blocks", ())
+    return [block for block in blocks if isinstance(block, TransportBlock)]
+
+
+def other_attention(model: MeasureModel) -> str | None:
+    """The kind of attention of a model, if it is not the softmax that bounds here are of."""
+    kinds = [getattr(model.config, f"{part}_attention", "softmax") for part in ("cloud", "decoder")]
+    return next((kind for kind in kinds if kind != "softmax"), None)
 
 
 def encoder_bound(encoder: DayEncoder) -> float:
