@@ -14,7 +14,8 @@ from gdelphi.inspect.bounds import (
     points_bound,
     points_bound_w1,
 )
-from gdelphi.inspect.contraction import (
+from gdelphi.inspect.expansion import conditional_wasserstein, expansion, local_constant, slope
+from gdelphi.inspect.layer_findings import (
     adversarial_points,
     encoder_tokens,
     growth,
@@ -22,7 +23,6 @@ from gdelphi.inspect.contraction import (
     inspect_layer,
     inspect_masked,
 )
-from gdelphi.inspect.expansion import conditional_wasserstein, expansion, local_constant, slope
 from gdelphi.inspect.layers import (
     AttentionLayer,
     decoder_layers,

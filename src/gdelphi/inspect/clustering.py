@@ -201,42 +201,16 @@ def _result(
         (one.name, *(short(value) for step in (one.steps[0], one.steps[-1]) for value in step))
         for one in (*passages, *flows)
     ]
-    pieces = range(len(shown.margins))
-    ends = (("Two measures upon each other", 0), ("The same, separated", -1))
+    table = ResultTable(
+        "Concentration, first and last",
+        ("points", "mean cosine", "atoms", "mean cosine after", "atoms after"),
+        tuple(rows),
+    )
     return PartResult(
         verdict,
         words,
-        (
-            Chart(
-                "The model's layers", "layers passed", "mean cosine",
-                tuple(_curve(one) for one in passages),
-            ),
-            Chart(
-                "The flow, from the store's clouds", "time", "mean cosine",
-                tuple(_curve(one, TIME) for one in flows),
-            ),
-            *(_plane(title, shown.path[place]) for title, place in ends),
-            Chart(
-                "Separating two measures", "pieces", "angle between their caps",
-                (
-                    series("least angle; below 0 they overlap", pieces, shown.margins),
-                    series("they touch", pieces, [0.0] * len(pieces), "guide"),
-                ),
-            ),
-            Chart(
-                "Pieces needed", "measures N", f"mean of {SEEDS} draws",
-                tuple(
-                    series(f"{size:,} points each", PAIRS, means) for size, means in study.items()
-                ),
-            ),
-        ),
-        (
-            ResultTable(
-                "Concentration, first and last",
-                ("points", "mean cosine", "atoms", "mean cosine after", "atoms after"),
-                tuple(rows),
-            ),
-        ),
+        _charts(passages, flows, study, shown),
+        (table,),
         (
             *((f"{one.name}: mean cosine after", one.steps[-1].mean_cosine) for one in passages),
             *(
@@ -246,4 +220,28 @@ def _result(
             ),
         ),
         alarm=bool(collapsing),
-    )  # fmt: skip
+    )
+
+
+def _charts(
+    passages: list[Passage],
+    flows: list[Passage],
+    study: dict[int, list[float]],
+    shown: Separation,
+) -> tuple[Chart, ...]:
+    pieces = range(len(shown.margins))
+    margins = (
+        series("least angle; below 0 they overlap", pieces, shown.margins),
+        series("they touch", pieces, [0.0] * len(pieces), "guide"),
+    )
+    needed = tuple(series(f"{size:,} points each", PAIRS, means) for size, means in study.items())
+    layers = tuple(_curve(one) for one in passages)
+    bare = tuple(_curve(one, TIME) for one in flows)
+    return (
+        Chart("The model's layers", "layers passed", "mean cosine", layers),
+        Chart("The flow, from the store's clouds", "time", "mean cosine", bare),
+        _plane("Two measures upon each other", shown.path[0]),
+        _plane("The same, separated", shown.path[-1]),
+        Chart("Separating two measures", "pieces", "angle between their caps", margins),
+        Chart("Pieces needed", "measures N", f"mean of {SEEDS} draws", needed),
+    )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gdelphi.common.types import FloatArray, IntArray
-from gdelphi.inspect.result import Chart, PartResult, ResultTable, series
+from gdelphi.inspect.result import Chart, ChartSeries, PartResult, ResultTable, series
 from gdelphi.inspect.rotations import TextbookErrors, textbook
 from gdelphi.inspect.subject import OnPartStep, Subject
 from gdelphi.model.network import Context, MeasureModel
@@ -139,8 +139,39 @@ def _result(
     )
     if not uses:
         verdict += ": the past that is shown is hardly used"
-    rotation, ends = errors[0], (memory[0], memory[-1])
-    words = (
+    rows = [
+        (f"{days} days of memory", *(f"{value:.5f}" for value in found))
+        for days, found in zip(memory, by_memory, strict=True)
+    ]
+    rows += [
+        ("memory shuffled", *(f"{value:.5f}" for value in shuffled)),
+        ("another country's memory", *(f"{value:.5f}" for value in exchanged)),
+    ]
+    guides = {"shuffled": shuffled[number], "another country's": exchanged[number]}
+    ends = (memory[0], memory[-1])
+    lines = [series(f"{best}, {name}", ends, [at] * 2, "guide") for name, at in guides.items()]
+    return PartResult(
+        verdict,
+        _words(by_shown, errors[0]),
+        (
+            _loss_chart("Days of memory", memory, by_memory, *lines),
+            _loss_chart("Days read as a sequence", shown, by_shown),
+            *map(_textbook_chart, errors),
+        ),
+        (ResultTable("Log loss on days of validation", ("past", *NAMES), tuple(rows)),),
+        (
+            (f"{best}: log loss", float(full[number])),
+            (f"{best}: log loss, memory shuffled", float(shuffled[number])),
+            (f"{best}: log loss, another country's memory", float(exchanged[number])),
+            *((f"{one.title}: decoder", one.decoder[-1]) for one in errors),
+            *((f"{one.title}: least squares", one.least_squares[-1]) for one in errors),
+        ),
+        alarm=not uses,
+    )
+
+
+def _words(by_shown: list[FloatArray], rotation: TextbookErrors) -> str:
+    return (
         "The past is taken away from the network in three ways: only the last days of its memory, "
         "its days in an order by chance, and the days of another country in place of its own. What "
         "it loses is what it reads from them. Fewer days read as a sequence (with their clouds) "
@@ -152,54 +183,22 @@ def _result(
         f"next (a guess by chance: {rotation.chance:.2f}), where least squares on the same context "
         f"is {rotation.least_squares[-1]:.2f} away. Periodic sequences need no law but a look back."
     )
-    charts = [
-        Chart(
-            "Days of memory", "days", "log loss",
-            (
-                *(series(name, memory, [one[place] for one in by_memory])
-                  for place, name in enumerate(NAMES)),
-                series(f"{best}, shuffled", ends, [shuffled[number]] * 2, "guide"),
-                series(f"{best}, another country's", ends, [exchanged[number]] * 2, "guide"),
-            ),
-            log_x=True,
-        ),
-        Chart(
-            "Days read as a sequence", "days", "log loss",
-            tuple(series(name, shown, [one[place] for one in by_shown])
-                  for place, name in enumerate(NAMES)),
-            log_x=True,
-        ),
-        *(
-            Chart(
-                one.title, "points of context", "distance to the next point",
-                (
-                    series("causal decoder", one.lengths, one.decoder),
-                    series("least squares", one.lengths, one.least_squares),
-                    series("by chance", one.lengths, [one.chance] * len(one.lengths), "guide"),
-                ),
-            )
-            for one in errors
-        ),
-    ]  # fmt: skip
-    rows = [
-        (f"{days} days of memory", *(f"{value:.5f}" for value in found))
-        for days, found in zip(memory, by_memory, strict=True)
+
+
+def _loss_chart(
+    title: str, days: list[int], losses: list[FloatArray], *guides: ChartSeries
+) -> Chart:
+    by_reading = [
+        series(name, days, [float(one[place]) for one in losses])
+        for place, name in enumerate(NAMES)
     ]
-    rows += [
-        ("memory shuffled", *(f"{value:.5f}" for value in shuffled)),
-        ("another country's memory", *(f"{value:.5f}" for value in exchanged)),
-    ]
-    return PartResult(
-        verdict,
-        words,
-        tuple(charts),
-        (ResultTable("Log loss on days of validation", ("past", *NAMES), tuple(rows)),),
-        (
-            (f"{best}: log loss", float(full[number])),
-            (f"{best}: log loss, memory shuffled", float(shuffled[number])),
-            (f"{best}: log loss, another country's memory", float(exchanged[number])),
-            *((f"{one.title}: decoder", one.decoder[-1]) for one in errors),
-            *((f"{one.title}: least squares", one.least_squares[-1]) for one in errors),
-        ),
-        alarm=not uses,
+    return Chart(title, "days", "log loss", (*by_reading, *guides), log_x=True)
+
+
+def _textbook_chart(errors: TextbookErrors) -> Chart:
+    shown = (
+        series("causal decoder", errors.lengths, errors.decoder),
+        series("least squares", errors.lengths, errors.least_squares),
+        series("by chance", errors.lengths, [errors.chance] * len(errors.lengths), "guide"),
     )
+    return Chart(errors.title, "points of context", "distance to the next point", shown)

@@ -14,7 +14,6 @@ from gdelphi.inspect.entropy import entropy, gaussian_gram, joint, mutual_inform
 from gdelphi.inspect.recorder import Recorder
 from gdelphi.inspect.result import (
     Chart,
-    ChartSeries,
     NotApplicable,
     PartResult,
     ResultTable,
@@ -148,19 +147,6 @@ def inspect_information(subject: Subject, on_step: OnPartStep) -> PartResult:
     return _result(found, subject.orders, kernel, len(windows[0]))
 
 
-def _plane(
-    found: dict[str, dict[float, list[LayerInformation]]], order: float
-) -> tuple[ChartSeries, ...]:
-    return tuple(
-        series(
-            f"{name} weights, first layer to last",
-            [one.with_input for one in by_order[order]],
-            [one.with_target for one in by_order[order]],
-        )
-        for name, by_order in found.items()
-    )
-
-
 def _result(
     found: dict[str, dict[float, list[LayerInformation]]],
     orders: tuple[float, ...],
@@ -169,73 +155,15 @@ def _result(
 ) -> PartResult:
     order = orders[-1]
     kept, untrained = found["kept"][order], found["untrained"][order]
-    path = [one for one in kept if one.name != "direct"]
-    grows = [b.name for a, b in pairwise(path) if b.with_input > a.with_input + SLACK]
     lost = min(kept, key=lambda one: one.with_target)
     gained = kept[-1].with_target - untrained[-1].with_target
-    along = kernel.alignment() if len(kernel.residual) else np.zeros(0)
+    along = kernel.alignment()
     leading = max(1, round(LEADING * len(along)))
     aligned = float(along[leading - 1]) if len(along) else float("nan")
     verdict = (
         f"the direct logits share {kept[-1].with_target:.2f} bits with the day to come "
         f"({gained:+.2f} by training); least is shared by the {lost.name}, {lost.with_target:.2f}"
     )
-    words = (
-        f"Entropies of {samples} sequences before days of validation, of order "
-        f"{' and '.join(f'{each:g}' for each in orders)}; the kernel has fallen to 1/e at the "
-        "median distance between samples, so figures compare within one order only. Along the "
-        "layers information about the input can only be lost; "
-    )
-    words += (
-        "so it is here. "
-        if not grows
-        else f"where the estimate rises ({', '.join(grows)}) the layer reads more than the last "
-        "day, which is all that is called input here, or spreads the same samples further apart. "
-    )
-    words += (
-        "The plane shows each layer by what it shares with input and target, before and after "
-        "training. "
-    )
-    if len(along):
-        words += (
-            f"The first {LEADING:.0%} of the directions in which the direct head learns fastest "
-            f"carry {aligned:.0%} of what is left to learn beyond the past days' rates; directions "
-            f"at random would carry {LEADING:.0%}."
-        )
-    places = list(range(1, len(kept) + 1))
-    charts = [
-        Chart(
-            "Entropy of the layers", "layer, in the order of the table", "bits",
-            tuple(
-                series(f"order {each:g}", places, [one.entropy for one in found["kept"][each]])
-                for each in orders
-            ),
-        ),
-        Chart(
-            f"Shared information, order {order:g}", "layer, in the order of the table", "bits",
-            (
-                series("with the input", places, [one.with_input for one in kept]),
-                series("with the target", places, [one.with_target for one in kept]),
-                series("all layers so far, with the target", places, [o.together for o in kept]),
-            ),
-        ),
-        Chart(
-            f"Information plane, order {order:g}", "bits shared with the input",
-            "bits shared with the target", _plane(found, order),
-        ),
-    ]  # fmt: skip
-    if len(along):
-        share = np.arange(1, len(along) + 1) / len(along)
-        charts.append(
-            Chart(
-                "Tangent kernel of the direct head", "share of its directions, leading first",
-                "share of the residual",
-                (
-                    series("residual of occurs", share.tolist(), along.tolist(), "guide"),
-                    series("directions at random", [0, 1], [0, 1], "guide"),
-                ),
-            )
-        )  # fmt: skip
     rows = [
         (
             one.name, *(f"{found['kept'][each][place].entropy:.2f}" for each in orders),
@@ -250,8 +178,8 @@ def _result(
     )  # fmt: skip
     return PartResult(
         verdict,
-        words,
-        tuple(charts),
+        _words(kept, orders, samples, aligned),
+        (*_layer_charts(found, orders), *_kernel_charts(along)),
         (ResultTable(f"Bits, of at most {np.log2(samples):.1f}", columns, tuple(rows)),),
         (
             *((f"{one.name}: with target", one.with_target) for one in kept),
@@ -259,3 +187,80 @@ def _result(
             ("effective rank of the tangent kernel", kernel.effective_rank()),
         ),
     )
+
+
+def _words(
+    kept: list[LayerInformation], orders: tuple[float, ...], samples: int, aligned: float
+) -> str:
+    path = [one for one in kept if one.name != "direct"]
+    grows = [b.name for a, b in pairwise(path) if b.with_input > a.with_input + SLACK]
+    words = (
+        f"Entropies of {samples} sequences before days of validation, of order "
+        f"{' and '.join(f'{each:g}' for each in orders)}; the kernel has fallen to 1/e at the "
+        "median distance between samples, so figures compare within one order only. Along the "
+        "layers information about the input can only be lost; "
+    )
+    if grows:
+        words += (
+            f"where the estimate rises ({', '.join(grows)}) the layer reads more than the last "
+            "day, which is all that is called input here, or spreads samples further apart. "
+        )
+    else:
+        words += "so it is here. "
+    words += (
+        "The plane shows each layer by what it shares with input and target, before and after "
+        "training. "
+    )
+    if np.isnan(aligned):
+        return words
+    return words + (
+        f"The first {LEADING:.0%} of the directions in which the direct head learns fastest carry "
+        f"{aligned:.0%} of what is left to learn beyond the past days' rates; directions at random "
+        f"would carry {LEADING:.0%}."
+    )
+
+
+def _layer_charts(
+    found: dict[str, dict[float, list[LayerInformation]]], orders: tuple[float, ...]
+) -> tuple[Chart, ...]:
+    order, x_label = orders[-1], "layer, in the order of the table"
+    kept = found["kept"][order]
+    places = list(range(1, len(kept) + 1))
+    entropies = tuple(
+        series(f"order {each:g}", places, [one.entropy for one in found["kept"][each]])
+        for each in orders
+    )
+    shared = (
+        series("with the input", places, [one.with_input for one in kept]),
+        series("with the target", places, [one.with_target for one in kept]),
+        series("all layers so far, with the target", places, [one.together for one in kept]),
+    )
+    plane = tuple(
+        series(
+            f"{name} weights, first layer to last",
+            [one.with_input for one in by_order[order]],
+            [one.with_target for one in by_order[order]],
+        )
+        for name, by_order in found.items()
+    )
+    return (
+        Chart("Entropy of the layers", x_label, "bits", entropies),
+        Chart(f"Shared information, order {order:g}", x_label, "bits", shared),
+        Chart(
+            f"Information plane, order {order:g}", "bits shared with the input",
+            "bits shared with the target", plane,
+        ),
+    )  # fmt: skip
+
+
+def _kernel_charts(along: FloatArray) -> tuple[Chart, ...]:
+    """None where there is no cell."""
+    if not len(along):
+        return ()
+    share = np.arange(1, len(along) + 1) / len(along)
+    shown = (
+        series("residual of occurs", share.tolist(), along.tolist(), "guide"),
+        series("directions at random", [0, 1], [0, 1], "guide"),
+    )
+    title, x_label = "Tangent kernel of the direct head", "share of its directions, leading first"
+    return (Chart(title, x_label, "share of the residual", shown),)

@@ -1,5 +1,6 @@
 """What a part of an inspection finds: a verdict, words, tables and charts; all of it plain data."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -62,7 +63,17 @@ class PartResult:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "figures": dict(self.figures)}
+        known: dict[str, Any] = _plain({**asdict(self), "figures": dict(self.figures)})
+        return known
+
+
+def _plain(value: Any) -> Any:
+    """The same without numbers that JSON does not know: they become null."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def series(

@@ -119,17 +119,6 @@ def _result(
     )
     if not steady:
         verdict += ": the forecast hangs on single reports"
-    missing = moved["the last day is missing", 1.0][PUBLISHED]
-    words = (
-        f"Rows of the last {DAYS} days before {' and '.join(origins)} were made to vanish, to come "
-        "twice, or to carry another code, and everything was computed again from the changed days: "
-        "stack, network and their combination. The dashed line is what a day usually changes, from "
-        "one origin to the next. Of all probabilities 95% move by less than "
-        f"{100 * at.high:.1f} points at {JUDGED:.0%} ({worst}), none by more than "
-        f"{100 * at.largest:.1f}; without the last day at all the mean is "
-        f"{100 * missing.mean:.2f}. Descriptors of days, from which futures are drawn, were left "
-        "as they are."
-    )
     shown = [
         series(f"rows {fault}", [100 * share for share in SHARES],
                [100 * moved[fault, share][PUBLISHED].mean for share in SHARES])
@@ -149,7 +138,7 @@ def _result(
     rows.append(("a day's usual change", *(f"{100 * one.mean:.2f}" for one in usual.values())))
     return PartResult(
         verdict,
-        words,
+        _words(moved, worst, origins),
         (
             Chart(
                 "Published probabilities", "rows at fault, per cent", "mean change in points",
@@ -163,3 +152,20 @@ def _result(
         ),
         alarm=not steady,
     )  # fmt: skip
+
+
+def _words(
+    moved: dict[tuple[str, float], dict[str, Movement]], worst: str, origins: list[str]
+) -> str:
+    at = moved[worst, JUDGED][PUBLISHED]
+    missing = moved["the last day is missing", 1.0][PUBLISHED]
+    return (
+        f"Rows of the last {DAYS} days before {' and '.join(origins)} were made to vanish, to come "
+        "twice, or to carry another code, and everything was computed again from the changed days: "
+        "stack, network and their combination. The dashed line is what a day usually changes, from "
+        "one origin to the next. Of all probabilities 95% move by less than "
+        f"{100 * at.high:.1f} points at {JUDGED:.0%} ({worst}), none by more than "
+        f"{100 * at.largest:.1f}; without the last day at all the mean is "
+        f"{100 * missing.mean:.2f}. Descriptors of days, from which futures are drawn, were left "
+        "as they are."
+    )

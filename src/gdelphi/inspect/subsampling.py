@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gdelphi.common.types import FloatArray, IntArray, Measure
+from gdelphi.inspect.expansion import slope
 from gdelphi.inspect.result import Chart, PartResult, ResultTable, series, short
 from gdelphi.inspect.subject import OnPartStep, Subject
 from gdelphi.model.batches import Batch, BatchMaker
@@ -211,60 +212,59 @@ def _result(found: _Findings, costs: list[LongCloud], trained_with: int | None) 
     )
     if trained_with is not None:
         verdict += f" (train.points is {trained_with})"
-    slope = np.polyfit(np.log([c.points for c in costs]), np.log([c.tokens for c in costs]), 1)[0]
-    last, before = costs[-1], costs[2]
-    words = (
+    exponent = slope([one.points for one in costs], [one.tokens for one in costs])
+    rows = [(f"{c.points:,}", f"{c.milliseconds:.2f}", short(c.tokens)) for c in costs]
+    columns = ("points", "ms a cloud", "error of the tokens")
+    return PartResult(
+        verdict,
+        _words(found, costs, exponent),
+        _charts(found, costs),
+        (ResultTable("What many points cost and bring", columns, tuple(rows)),),
+        (
+            ("points enough, heaviest", heaviest),
+            ("points enough, drawn", drawn),
+            ("sampling error", found.noise),
+            ("exponent of the tokens' error", exponent),
+        ),
+    )
+
+
+def _words(found: _Findings, costs: list[LongCloud], exponent: float) -> str:
+    last, before = costs[-1], costs[len(costs) // 2]
+    return (
         "Enough means: leaving the other points out changes probabilities by less "
         f"({short(100 * found.noise)} points, root mean square) than drawing as many rows again "
         "from the same days would, which is the sampling error that no model can undo. Forecasts "
         "keep the heaviest points of a day, training draws points by weight. This concerns the "
         "measure encoder and the readings that rest on it; the stack reads counts, not clouds. "
         f"The longest cloud of these days has {found.largest:,} points. For long clouds the error "
-        f"of the tokens falls like n^{slope:.2f} (n^(-1/2) is sampling): {last.points:,} points "
+        f"of the tokens falls like n^{exponent:.2f} (n^(-1/2) is sampling): {last.points:,} points "
         f"cost {last.milliseconds:.1f} ms a day in place of {before.milliseconds:.1f} ms for "
         f"{before.points:,}, and bring the error from {short(before.tokens)} to "
         f"{short(last.tokens)}."
     )
-    flat = [found.noise] * len(found.sizes)
-    return PartResult(
-        verdict,
-        words,
-        (
-            Chart(
-                "Forecast, as points are dropped", "points kept", "change of probabilities (rms)",
-                (
-                    series("the heaviest points", found.sizes, found.heaviest),
-                    series("points drawn by weight", found.sizes, found.drawn),
-                    series("sampling error of the days' rows", found.sizes, flat, "guide"),
-                ),
-                log_x=True, log_y=True,
-            ),
-            Chart(
-                "Input and output, as points are dropped", "points kept",
-                "distance to the whole cloud",
-                (
-                    series("W1 of the clouds", found.sizes, found.inputs),
-                    series("tokens of the encoder", found.sizes, found.tokens),
-                ),
-                log_x=True, log_y=True,
-            ),
-            Chart(
-                "Long clouds", "points", "error of the tokens",
-                (series("parts drawn by weight", LONG, [one.tokens for one in costs]),),
-                log_x=True, log_y=True,
-            ),
-        ),
-        (
-            ResultTable(
-                "What many points cost and bring",
-                ("points", "ms a cloud", "error of the tokens"),
-                tuple((f"{c.points:,}", f"{c.milliseconds:.2f}", short(c.tokens)) for c in costs),
-            ),
-        ),
-        (
-            ("points enough, heaviest", heaviest),
-            ("points enough, drawn", drawn),
-            ("sampling error", found.noise),
-            ("exponent of the tokens' error", float(slope)),
-        ),
-    )  # fmt: skip
+
+
+def _charts(found: _Findings, costs: list[LongCloud]) -> tuple[Chart, ...]:
+    ends = (found.sizes[0], found.sizes[-1])
+    forecasts = (
+        series("the heaviest points", found.sizes, found.heaviest),
+        series("points drawn by weight", found.sizes, found.drawn),
+        series("sampling error of the days' rows", ends, [found.noise] * 2, "guide"),
+    )
+    distances = (
+        series("W1 of the clouds", found.sizes, found.inputs),
+        series("tokens of the encoder", found.sizes, found.tokens),
+    )
+    long = series(
+        "parts drawn by weight", [one.points for one in costs], [one.tokens for one in costs]
+    )
+    kept = "points kept"
+    return tuple(
+        Chart(title, x_label, y_label, shown, log_x=True, log_y=True)
+        for title, x_label, y_label, shown in (
+            ("Forecast, as points are dropped", kept, "change of probabilities (rms)", forecasts),
+            ("Input and output, as points are dropped", kept, "distance to the whole", distances),
+            ("Long clouds", "points", "error of the tokens", (long,)),
+        )
+    )
