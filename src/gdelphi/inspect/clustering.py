@@ -166,7 +166,7 @@ def _plane(title: str, measures: Tensor) -> Chart:
         series(f"measure {number}", points[:, 0].tolist(), points[:, 1].tolist(), "dots")
         for number, points in enumerate(measures, 1)
     ]
-    return Chart(title, "first coordinate", "second coordinate", tuple(shown))
+    return Chart(title, "first coordinate", "second coordinate", tuple(shown), limits=(-1, 1))
 
 
 def _result(

@@ -1,7 +1,7 @@
 """Part 9: how much of the skill comes from the past that is shown, and is it read in context?"""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -117,20 +117,26 @@ def inspect_context(subject: Subject, on_step: OnPartStep) -> PartResult:
     exchanged = scored(exchange)
     errors = textbook(subject.seed, lambda: on_step(done, total))
     on_step(total, total)
-    return _result(memory, by_memory, shown, by_shown, (shuffled, exchanged), errors)
+    found = _Losses(memory, by_memory, shown, by_shown, shuffled, exchanged)
+    return _result(found, errors, NAMES[:1] if subject.idle_head else NAMES)
 
 
-def _result(
-    memory: list[int],
-    by_memory: list[FloatArray],
-    shown: list[int],
-    by_shown: list[FloatArray],
-    wrong: tuple[FloatArray, FloatArray],
-    errors: list[TextbookErrors],
-) -> PartResult:
-    full, (shuffled, exchanged) = by_memory[-1], wrong
-    best = NAMES[int(full.argmin())]
-    number = NAMES.index(best)
+class _Losses(NamedTuple):
+    """Log losses, each [reading]."""
+
+    memory: list[int]
+    by_memory: list[FloatArray]
+    shown: list[int]
+    by_shown: list[FloatArray]
+    shuffled: FloatArray
+    exchanged: FloatArray
+
+
+def _result(losses: _Losses, errors: list[TextbookErrors], names: tuple[str, ...]) -> PartResult:
+    memory, by_memory = losses.memory, losses.by_memory
+    full, shuffled, exchanged = by_memory[-1], losses.shuffled, losses.exchanged
+    number = int(full[: len(names)].argmin())
+    best = names[number]
     uses = shuffled[number] > full[number] and exchanged[number] > full[number]
     verdict = (
         f"log loss {full[number]:.4f} of the network's {best} with all memory, "
@@ -140,25 +146,29 @@ def _result(
     if not uses:
         verdict += ": the past that is shown is hardly used"
     rows = [
-        (f"{days} days of memory", *(f"{value:.5f}" for value in found))
+        (f"{days} days of memory", *(f"{value:.5f}" for value in found[: len(names)]))
         for days, found in zip(memory, by_memory, strict=True)
     ]
+    wrong = {"memory shuffled": shuffled, "another country's memory": exchanged}
     rows += [
-        ("memory shuffled", *(f"{value:.5f}" for value in shuffled)),
-        ("another country's memory", *(f"{value:.5f}" for value in exchanged)),
+        (name, *(f"{value:.5f}" for value in found[: len(names)])) for name, found in wrong.items()
+    ]
+    rows += [
+        (f"{days} days read", *(f"{value:.5f}" for value in found[: len(names)]))
+        for days, found in zip(losses.shown, losses.by_shown, strict=True)
     ]
     guides = {"shuffled": shuffled[number], "another country's": exchanged[number]}
     ends = (memory[0], memory[-1])
     lines = [series(f"{best}, {name}", ends, [at] * 2, "guide") for name, at in guides.items()]
     return PartResult(
         verdict,
-        _words(by_shown, errors[0]),
+        _words([one[number] for one in losses.by_shown], best, errors[0]),
         (
-            _loss_chart("Days of memory", memory, by_memory, *lines),
-            _loss_chart("Days read as a sequence", shown, by_shown),
+            _loss_chart("Days of memory", names, memory, by_memory, *lines),
+            _loss_chart("Days read as a sequence", names, losses.shown, losses.by_shown),
             *map(_textbook_chart, errors),
         ),
-        (ResultTable("Log loss on days of validation", ("past", *NAMES), tuple(rows)),),
+        (ResultTable("Log loss on days of validation", ("past", *names), tuple(rows)),),
         (
             (f"{best}: log loss", float(full[number])),
             (f"{best}: log loss, memory shuffled", float(shuffled[number])),
@@ -170,13 +180,13 @@ def _result(
     )
 
 
-def _words(by_shown: list[FloatArray], rotation: TextbookErrors) -> str:
+def _words(by_shown: list[float], best: str, rotation: TextbookErrors) -> str:
     return (
         "The past is taken away from the network in three ways: only the last days of its memory, "
         "its days in an order by chance, and the days of another country in place of its own. What "
         "it loses is what it reads from them. Fewer days read as a sequence (with their clouds) "
-        f"change the loss of the direct reading from {by_shown[-1][1]:.4f} to "
-        f"{by_shown[0][1]:.4f}. This is the network alone; what is published also rests on the "
+        f"change the loss of the {best} from {by_shown[-1]:.4f} to {by_shown[0]:.4f}. "
+        "This is the network alone; what is published also rests on the "
         "stack. The textbook case asks whether the same causal blocks can read a law off their "
         "context at all: a small decoder is trained on sequences that turn by a rotation of their "
         f"own. After {rotation.lengths[-1]} points it is {rotation.decoder[-1]:.2f} away from the "
@@ -186,11 +196,15 @@ def _words(by_shown: list[FloatArray], rotation: TextbookErrors) -> str:
 
 
 def _loss_chart(
-    title: str, days: list[int], losses: list[FloatArray], *guides: ChartSeries
+    title: str,
+    names: tuple[str, ...],
+    days: list[int],
+    losses: list[FloatArray],
+    *guides: ChartSeries,
 ) -> Chart:
     by_reading = [
         series(name, days, [float(one[place]) for one in losses])
-        for place, name in enumerate(NAMES)
+        for place, name in enumerate(names)
     ]
     return Chart(title, "days", "log loss", (*by_reading, *guides), log_x=True)
 

@@ -57,8 +57,10 @@ def _round_values(low: float, high: float) -> list[float]:
 def draw(chart: Chart) -> Markup:
     """A chart; points that its scales cannot show are left out."""
     shown = [_visible(one, chart) for one in chart.series]
-    x_axis = _axis([x for one in shown for x in one.x], LEFT, WIDTH - RIGHT, chart.log_x)
-    y_axis = _axis([y for one in shown for y in one.y], HEIGHT - BOTTOM, TOP, chart.log_y)
+    x_values = chart.limits or [x for one in shown for x in one.x]
+    y_values = chart.limits or [y for one in shown for y in one.y]
+    x_axis = _axis(x_values, LEFT, WIDTH - RIGHT, chart.log_x)
+    y_axis = _axis(y_values, HEIGHT - BOTTOM, TOP, chart.log_y)
     parts = [
         Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
             WIDTH, HEIGHT, f"{chart.title}: {chart.y_label} against {chart.x_label}"

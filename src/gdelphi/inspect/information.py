@@ -33,6 +33,11 @@ AT_ONCE: Final = 6
 SLACK: Final = 0.02  # bits: an increase that is not spoken of
 LEADING: Final = 0.1  # share of the eigenvectors that count as leading
 
+IDLE: Final = (
+    " The head itself has not been trained: stack and cell network give the direct reading of this "
+    "model, so its logits are those of the profiles, and the kernel is that of a head at its start."
+)
+
 Activations = dict[str, FloatArray]
 """layer -> [sample, number]"""
 
@@ -144,7 +149,7 @@ def inspect_information(subject: Subject, on_step: OnPartStep) -> PartResult:
         subject.model, subject.maker, subject.windows(KERNEL_SEQUENCES), subject.random(PART)
     )
     on_step(total, total)
-    return _result(found, subject.orders, kernel, len(windows[0]))
+    return _result(found, subject.orders, kernel, len(windows[0]), idle=subject.idle_head)
 
 
 def _result(
@@ -152,6 +157,8 @@ def _result(
     orders: tuple[float, ...],
     kernel: TangentKernel,
     samples: int,
+    *,
+    idle: bool,
 ) -> PartResult:
     order = orders[-1]
     kept, untrained = found["kept"][order], found["untrained"][order]
@@ -178,7 +185,7 @@ def _result(
     )  # fmt: skip
     return PartResult(
         verdict,
-        _words(kept, orders, samples, aligned),
+        _words(kept, orders, samples, aligned) + (IDLE if idle else ""),
         (*_layer_charts(found, orders), *_kernel_charts(along)),
         (ResultTable(f"Bits, of at most {np.log2(samples):.1f}", columns, tuple(rows)),),
         (

@@ -35,6 +35,8 @@ class Chart:
     series: tuple[ChartSeries, ...]
     log_x: bool = False
     log_y: bool = False
+    limits: tuple[float, float] | None = None
+    """of both axes; None: what the series need"""
 
 
 @dataclass(frozen=True)

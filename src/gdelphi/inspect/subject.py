@@ -56,6 +56,13 @@ class Subject:
         return int(self.trained.training.get("best_step", 0)) > 0
 
     @property
+    def idle_head(self) -> bool:
+        """Whether the network's own direct head says nothing: where stack and cell network give
+        the direct reading, it is never trained, and its output layers stay at zero."""
+        head = self.model.direct
+        return not any(bool(layer.weight.any()) for layer in (head.out, head.own))
+
+    @property
     def predictor(self) -> Predictor:
         """The model at work on the store."""
         if self.opened is None:

@@ -25,6 +25,7 @@ AT_ONCE: Final = 6
 DRAWS: Final = 3
 CLOUDS: Final = 3
 REPEATS: Final = 5
+LEAST: Final = 1e-6  # probability that a log is taken of
 
 
 def inspect_subsampling(subject: Subject, on_step: OnPartStep) -> PartResult:
@@ -36,12 +37,15 @@ def inspect_subsampling(subject: Subject, on_step: OnPartStep) -> PartResult:
     total = len(sizes) + 3
     model = subject.model
     full = readings(model, subject.maker, windows)
+    came = outcomes(subject.maker, windows)
     noise = np.mean([_difference(full, _resampled(subject, windows, random)) for _ in range(DRAWS)])
     on_step(1, total)
-    heaviest, drawn, inputs, tokens = [], [], [], []
+    heaviest, drawn, inputs, tokens, losses = [], [], [], [], []
     for done, size in enumerate(sizes, 2):
         maker = subject.maker_of(size)
-        heaviest.append(_difference(full, readings(model, maker, windows)))
+        kept = readings(model, maker, windows)
+        heaviest.append(_difference(full, kept))
+        losses.append(log_loss(kept[0], came))
         drawn.append(_difference(full, readings(model, maker, windows, random)))
         changes = [thinned(model, cloud, size) for cloud in clouds]
         inputs.append(float(np.mean([change.distance for change in changes])))
@@ -49,7 +53,8 @@ def inspect_subsampling(subject: Subject, on_step: OnPartStep) -> PartResult:
         on_step(done, total)
     costs = long_clouds(subject, random)
     on_step(total, total)
-    found = _Findings(sizes, heaviest, drawn, inputs, tokens, float(noise), largest)
+    losses.append(log_loss(full[0], came))
+    found = _Findings(sizes, heaviest, drawn, inputs, tokens, losses, float(noise), largest)
     trained_with = subject.trained.training["origin"]["train"].get("points")
     return _result(found, costs, trained_with)
 
@@ -65,6 +70,8 @@ class _Findings:
     """W1 between thinned cloud and cloud"""
     tokens: list[float]
     """change of the encoder's tokens"""
+    losses: list[float]
+    """log loss of the profiles with the heaviest points, and the last with all"""
     noise: float
     """change of probabilities when the days' rows are drawn again"""
     largest: int
@@ -105,6 +112,20 @@ def read_batch(model: MeasureModel, past: Context) -> FloatArray:
     both = torch.stack([output.profiles[:, -1], output.direct[:, -1]])
     probabilities: FloatArray = both.double().sigmoid().numpy()
     return probabilities
+
+
+def outcomes(maker: BatchMaker, windows: tuple[IntArray, IntArray]) -> FloatArray:
+    """What came on the day after the last, [sequence, target, code]; NaN where undefined."""
+    streams, ends = windows
+    batch = maker.make(streams, ends, clouds=False)
+    came: FloatArray = batch.outcomes[:, -1].double().numpy()
+    return came
+
+
+def log_loss(probabilities: FloatArray, came: FloatArray) -> float:
+    """The mean over the cells that are defined."""
+    hit = np.where(came == 1, probabilities, 1 - probabilities)
+    return float(-np.nanmean(np.log(np.where(np.isnan(came), np.nan, hit).clip(LEAST))))
 
 
 def _difference(one: FloatArray, other: FloatArray) -> float:
@@ -219,7 +240,7 @@ def _result(found: _Findings, costs: list[LongCloud], trained_with: int | None) 
         verdict,
         _words(found, costs, exponent),
         _charts(found, costs),
-        (ResultTable("What many points cost and bring", columns, tuple(rows)),),
+        (_scores(found), ResultTable("What many points cost and bring", columns, tuple(rows))),
         (
             ("points enough, heaviest", heaviest),
             ("points enough, drawn", drawn),
@@ -227,6 +248,17 @@ def _result(found: _Findings, costs: list[LongCloud], trained_with: int | None) 
             ("exponent of the tokens' error", exponent),
         ),
     )
+
+
+def _scores(found: _Findings) -> ResultTable:
+    names = [*(f"{size} heaviest" for size in found.sizes), "all"]
+    changes = [*(f"{100 * change:.4f}" for change in found.heaviest), ""]
+    rows = [
+        (name, f"{loss:.5f}", change)
+        for name, loss, change in zip(names, found.losses, changes, strict=True)
+    ]
+    columns = ("points kept", "log loss of profiles", "change in points (rms)")
+    return ResultTable("Score on days of validation", columns, tuple(rows))
 
 
 def _words(found: _Findings, costs: list[LongCloud], exponent: float) -> str:
