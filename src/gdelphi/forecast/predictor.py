@@ -8,6 +8,7 @@ is a function of the days up to it, the model's folder and the seed.
 
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -116,17 +117,7 @@ class Predictor:
         )
         self.space = space = load_space(measures_folder(settings) / "space")
         packed = pack_days(self.settings, space, on_day=on_packed)
-        self.pack = Pack(packed.folder)
-        self.sequences = Sequences(self.pack, self.settings)
-        self.pooled_stack = _pooled_stack(self.folder, self.pack)
-        """what forecasts without a network; None: the simple stack alone"""
-        self.week_stack = _week_stack(self.pooled_stack)
-        """the same of the week ahead; None: the model knows nothing of it"""
-        self._direct = self._direct_reading()
-        self.sampler = Sampler(
-            self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
-            direct=self._direct.tomorrow if self._direct else None,
-        )  # fmt: skip
+        self._read(Pack(packed.folder), number=number, seed=seed)
         self.text = (
             None if text is None else text_forecaster(text, self.pack, number=number, seed=seed)
         )
@@ -138,6 +129,28 @@ class Predictor:
         self.shows_decoder = expected is None or expected.shown == "decoder"
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
+
+    def _read(self, pack: Pack, *, number: int, seed: int) -> None:
+        """Take the days of a pack."""
+        self.pack = pack
+        self.sequences = Sequences(self.pack, self.settings)
+        self.pooled_stack = _pooled_stack(self.folder, self.pack)
+        """what forecasts without a network; None: the simple stack alone"""
+        self.week_stack = _week_stack(self.pooled_stack)
+        """the same of the week ahead; None: the model knows nothing of it"""
+        self._direct = self._direct_reading()
+        self.sampler = Sampler(
+            self._checkpoint, read_pack_arrays(self.pack), number=number, seed=seed,
+            direct=self._direct.tomorrow if self._direct else None,
+        )  # fmt: skip
+
+    def with_pack(self, pack: Pack) -> "Predictor":
+        """The same at work on other days of the same streams, for the roots alone: finer levels
+        are read from the store, which has the days as they are."""
+        other = copy(self)
+        other._read(pack, number=self.sampler.number, seed=self.sampler.seed)
+        other._histories, other._publishers = {}, {}
+        return other
 
     def _stack_at(self, level: Level) -> PooledStack | None:
         """The pooled stack where it speaks: of the roots."""

@@ -408,3 +408,29 @@ class Pack:
         if not len(slots):
             return np.zeros((0, self.facts.dimension), dtype=np.float32)
         return space.join([self.tables[name][slots[:, block]] for block, name in enumerate(BLOCKS)])
+
+
+class AlteredPack(Pack):
+    """A pack with other clouds and counts on some days, in memory alone. Its folder is none, so
+    that nothing kept beside the pack is taken for its own; descriptors stay as they are."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        clouds: Mapping[tuple[int, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]],
+        arrays: Mapping[str, npt.NDArray[Any]],
+    ) -> None:
+        """`clouds` by day and stream, as `cloud` gives them; `arrays` by name: counts, weights,
+        states, statistics, flags of the panel, and those of the count panel."""
+        self.folder = pack.folder / "altered"
+        self.facts, self.shape = pack.facts, pack.shape
+        self.keys, self.tables = pack.keys, pack.tables
+        self._clouds, self._atoms = pack._clouds, pack._atoms
+        self._panel = {name: arrays.get(name, values) for name, values in pack._panel.items()}
+        self._counts = {name: arrays.get(name, values) for name, values in pack._counts.items()}
+        self._altered = clouds
+
+    def cloud(self, day: int, stream: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Positions in the tables [n, block] and weights [n] of a cloud's points."""
+        altered = self._altered.get((day, stream))
+        return super().cloud(day, stream) if altered is None else altered

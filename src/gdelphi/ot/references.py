@@ -69,3 +69,15 @@ def _root(matrix: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(matrix)
     root: FloatArray = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
     return root
+
+
+def exact_wasserstein(source: Measure, target: Measure, order: int = 2) -> float:
+    """W1 or W2 for the distance in flat space; points may lie anywhere."""
+    try:
+        import ot
+    except ImportError as error:
+        raise GdelphiError("exact transport needs POT: pip install pot") from error
+    one, other = source.points.astype(np.float64), target.points.astype(np.float64)
+    distances = np.linalg.norm(one[:, None] - other[None], axis=2)
+    cost = ot.emd2(source.weights, target.weights, distances**order, numItermax=10_000_000)
+    return float(max(0.0, cost) ** (1 / order))

@@ -126,10 +126,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _policy(style: str, script: str) -> str:
+def page_policy(style: str, script: str | None) -> str:
     """Nothing may be loaded, and nothing may run or style but what stands here."""
+    runs = "'none'" if script is None else _hash(script)
     return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        f"default-src 'none'; script-src {runs}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
@@ -143,7 +144,7 @@ def _fill(template: str, scripts: tuple[str, ...], **values: Any) -> str:
         .render(
             style=Markup(style),  # noqa: S704
             script=Markup(script),  # noqa: S704
-            policy=_policy(style, script),
+            policy=page_policy(style, script),
             **values,
         )
     )

@@ -1,0 +1,218 @@
+"""Part 9: how much of the skill comes from the past that is shown, and is it read in context?"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdelphi.common.types import FloatArray, IntArray
+from gdelphi.inspect.result import Chart, ChartSeries, PartResult, ResultTable, series
+from gdelphi.inspect.rotations import TextbookErrors, textbook
+from gdelphi.inspect.subject import OnPartStep, Subject
+from gdelphi.model.network import Context, MeasureModel
+
+PART: Final = 9
+MEMORY: Final = (7, 14, 30, 60, 120, 365)
+SHOWN: Final = (1, 3, 7, 14, 30, 50)
+SEQUENCES: Final = 96
+AT_ONCE: Final = 8
+LEAST: Final = 1e-6
+NAMES: Final = ("profiles", "direct")
+OF_MEMORY: Final = ("features", "counts", "occurs", "headline", "shares")
+OF_DAYS: Final = ("points", "weights", "thresholds", "pooled", "usual", "direct")
+
+Change = Callable[[Context], Context]
+
+
+def remember(days: int) -> Change:
+    """Only the last days of the memory are there."""
+
+    def change(past: Context) -> Context:
+        length = past.present.shape[1]
+        recent = torch.arange(length) >= length - days
+        return past._replace(present=past.present & recent)
+
+    return change
+
+
+def show(days: int) -> Change:
+    """Only the last days are read as a sequence, with their clouds; the memory stays."""
+
+    def change(past: Context) -> Context:
+        return past._replace(**{name: getattr(past, name)[:, -days:] for name in OF_DAYS})
+
+    return change
+
+
+def shuffle(generator: torch.Generator) -> Change:
+    """What happened on the days of memory, and the clouds read, in an order by chance."""
+
+    def change(past: Context) -> Context:
+        order = torch.randperm(past.present.shape[1], generator=generator)
+        moved = {name: getattr(past, name)[:, order] for name in OF_MEMORY}
+        days = torch.randperm(past.days, generator=generator)
+        clouds = {name: getattr(past, name)[:, days] for name in ("points", "weights")}
+        return past._replace(present=past.present[:, order], **moved, **clouds)
+
+    return change
+
+
+def exchange(past: Context) -> Context:
+    """Memory and clouds of another sequence of the batch; what is usual and thresholds stay."""
+    moved = {name: getattr(past, name).roll(1, 0) for name in (*OF_MEMORY, "present")}
+    clouds = {name: getattr(past, name).roll(1, 0) for name in ("points", "weights")}
+    return past._replace(**moved, **clouds)
+
+
+@torch.no_grad()
+def losses(
+    subject: Subject, model: MeasureModel, windows: tuple[IntArray, IntArray], change: Change
+) -> FloatArray:
+    """Log loss of profiles and the network's own direct reading after the last day, [reading]."""
+    streams, ends = windows
+    total, cells = np.zeros(2), np.zeros(2)
+    for some in np.array_split(np.arange(len(ends)), -(-len(ends) // AT_ONCE)):
+        batch = subject.maker.make(streams[some], ends[some])
+        output = model(change(batch.past), last=True)
+        came = batch.outcomes[:, -1]
+        for number, logits in enumerate((output.profiles[:, -1], output.direct[:, -1])):
+            known = ~came.isnan() & ~logits.isnan()
+            total[number] += float(_log_loss(logits[known].double(), came[known].double()).sum())
+            cells[number] += int(known.sum())
+    return total / np.maximum(cells, 1)
+
+
+def _log_loss(logits: Tensor, came: Tensor) -> Tensor:
+    hit = torch.where(came == 1, logits, -logits).sigmoid()
+    return -hit.clamp(min=LEAST).log()
+
+
+def by_stream(windows: tuple[IntArray, IntArray]) -> tuple[IntArray, IntArray]:
+    """The same in an order in which neighbours are of different streams, as far as there are."""
+    streams, ends = windows
+    order = np.lexsort((streams, ends))
+    return streams[order], ends[order]
+
+
+def inspect_context(subject: Subject, on_step: OnPartStep) -> PartResult:
+    """Scores with less memory, shuffled and strange memory; the textbook cases."""
+    windows = by_stream(subject.windows(SEQUENCES))
+    model, config = subject.model, subject.model.config
+    memory = [days for days in MEMORY if days < config.memory_days] + [config.memory_days]
+    shown = [days for days in SHOWN if days < config.context_days] + [config.context_days]
+    total = len(memory) + len(shown) + 4
+    done = 0
+
+    def scored(change: Change) -> FloatArray:
+        nonlocal done
+        done += 1
+        on_step(done, total)
+        return losses(subject, model, windows, change)
+
+    by_memory = [scored(remember(days)) for days in memory]
+    by_shown = [scored(show(days)) for days in shown]
+    shuffled = scored(shuffle(subject.generator(PART)))
+    exchanged = scored(exchange)
+    errors = textbook(subject.seed, lambda: on_step(done, total))
+    on_step(total, total)
+    found = _Losses(memory, by_memory, shown, by_shown, shuffled, exchanged)
+    return _result(found, errors, NAMES[:1] if subject.idle_head else NAMES)
+
+
+class _Losses(NamedTuple):
+    """Log losses, each [reading]."""
+
+    memory: list[int]
+    by_memory: list[FloatArray]
+    shown: list[int]
+    by_shown: list[FloatArray]
+    shuffled: FloatArray
+    exchanged: FloatArray
+
+
+def _result(losses: _Losses, errors: list[TextbookErrors], names: tuple[str, ...]) -> PartResult:
+    memory, by_memory = losses.memory, losses.by_memory
+    full, shuffled, exchanged = by_memory[-1], losses.shuffled, losses.exchanged
+    number = int(full[: len(names)].argmin())
+    best = names[number]
+    uses = shuffled[number] > full[number] and exchanged[number] > full[number]
+    verdict = (
+        f"log loss {full[number]:.4f} of the network's {best} with all memory, "
+        f"{by_memory[0][number]:.4f} with {memory[0]} days, {shuffled[number]:.4f} shuffled, "
+        f"{exchanged[number]:.4f} with another country's"
+    )
+    if not uses:
+        verdict += ": the past that is shown is hardly used"
+    rows = [
+        (f"{days} days of memory", *(f"{value:.5f}" for value in found[: len(names)]))
+        for days, found in zip(memory, by_memory, strict=True)
+    ]
+    wrong = {"memory shuffled": shuffled, "another country's memory": exchanged}
+    rows += [
+        (name, *(f"{value:.5f}" for value in found[: len(names)])) for name, found in wrong.items()
+    ]
+    rows += [
+        (f"{days} days read", *(f"{value:.5f}" for value in found[: len(names)]))
+        for days, found in zip(losses.shown, losses.by_shown, strict=True)
+    ]
+    guides = {"shuffled": shuffled[number], "another country's": exchanged[number]}
+    ends = (memory[0], memory[-1])
+    lines = [series(f"{best}, {name}", ends, [at] * 2, "guide") for name, at in guides.items()]
+    return PartResult(
+        verdict,
+        _words([one[number] for one in losses.by_shown], best, errors[0]),
+        (
+            _loss_chart("Days of memory", names, memory, by_memory, *lines),
+            _loss_chart("Days read as a sequence", names, losses.shown, losses.by_shown),
+            *map(_textbook_chart, errors),
+        ),
+        (ResultTable("Log loss on days of validation", ("past", *names), tuple(rows)),),
+        (
+            (f"{best}: log loss", float(full[number])),
+            (f"{best}: log loss, memory shuffled", float(shuffled[number])),
+            (f"{best}: log loss, another country's memory", float(exchanged[number])),
+            *((f"{one.title}: decoder", one.decoder[-1]) for one in errors),
+            *((f"{one.title}: least squares", one.least_squares[-1]) for one in errors),
+        ),
+        alarm=not uses,
+    )
+
+
+def _words(by_shown: list[float], best: str, rotation: TextbookErrors) -> str:
+    return (
+        "The past is taken away from the network in three ways: only the last days of its memory, "
+        "its days in an order by chance, and the days of another country in place of its own. What "
+        "it loses is what it reads from them. Fewer days read as a sequence (with their clouds) "
+        f"change the loss of the {best} from {by_shown[-1]:.4f} to {by_shown[0]:.4f}. "
+        "This is the network alone; what is published also rests on the "
+        "stack. The textbook case asks whether the same causal blocks can read a law off their "
+        "context at all: a small decoder is trained on sequences that turn by a rotation of their "
+        f"own. After {rotation.lengths[-1]} points it is {rotation.decoder[-1]:.2f} away from the "
+        f"next (a guess by chance: {rotation.chance:.2f}), where least squares on the same context "
+        f"is {rotation.least_squares[-1]:.2f} away. Periodic sequences need no law but a look back."
+    )
+
+
+def _loss_chart(
+    title: str,
+    names: tuple[str, ...],
+    days: list[int],
+    losses: list[FloatArray],
+    *guides: ChartSeries,
+) -> Chart:
+    by_reading = [
+        series(name, days, [float(one[place]) for one in losses])
+        for place, name in enumerate(names)
+    ]
+    return Chart(title, "days", "log loss", (*by_reading, *guides), log_x=True)
+
+
+def _textbook_chart(errors: TextbookErrors) -> Chart:
+    shown = (
+        series("causal decoder", errors.lengths, errors.decoder),
+        series("least squares", errors.lengths, errors.least_squares),
+        series("by chance", errors.lengths, [errors.chance] * len(errors.lengths), "guide"),
+    )
+    return Chart(errors.title, "points of context", "distance to the next point", shown)
