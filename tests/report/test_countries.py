@@ -11,11 +11,12 @@ import pytest
 from gdelphi.common.settings import Settings
 from gdelphi.forecast import tables as forecast_tables
 from gdelphi.forecast.archive import Recipe
+from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import read_profiles, standard_events
 from gdelphi.report import countries as gather
 from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import CONFLICT
-from gdelphi.report.countries import past_countries
+from gdelphi.report.countries import brief_phrases, past_countries
 from gdelphi.store.status import read_status
 from helpers.measured_world import DAYS, GONE, changed, copied_store, day_at, measured
 from helpers.report_countries import ORIGIN, countries_of, past_of, settings, streams
@@ -149,7 +150,7 @@ def test_phrases_events_and_evidence_come_in_the_order_of_their_ranks(
 ) -> None:
     stored(tmp_path, recipe)
     country = countries_of(settings, tmp_path)[0]
-    assert [p.weight for p in country.brief] == [0.5, 0.25]
+    assert [p.weight for p in country.brief] == [0.03333, 0.01667]  # of a root with 5% of the news
     (event,) = country.events
     assert (event.code, event.headline, event.occurs) == ("19", 0.3, 0.3)
     assert [p.words for p in event.who] == ["actor1 number 1", "actor1 number 2"]
@@ -172,9 +173,27 @@ def test_the_latest_day_in_brief_is_its_descriptor(
     country = past_countries(settings, past_of(settings, ORIGIN, streams))[0]
     world = measured(tmp_path_factory)
     assert 3 <= len(country.latest) <= 10
-    assert sum(p.weight for p in country.latest) == pytest.approx(1, abs=1e-3)
-    codes = set(world.cloud(streams[0], 70).code.values())
-    assert {p.code for p in country.latest} <= codes
+    assert 0.5 < sum(p.weight for p in country.latest) < 1 + 1e-3
+    cloud = world.cloud(streams[0], 70)
+    codes = cloud.code.values()
+    assert {p.code for p in country.latest} <= set(codes)
+    # A phrase stands for reports of its own root: those of a root have no more than its share.
+    for root in {lineage(p.code).root for p in country.latest}:
+        share = sum(cloud.weights[at] for at, code in enumerate(codes) if code[:2] == root)
+        shown = [p.weight for p in country.latest if lineage(p.code).root == root]
+        assert sum(shown) <= share + 1e-3
+    assert all(p.root for p in country.latest)
+
+
+def test_phrases_of_a_root_have_no_more_than_its_expected_share() -> None:
+    brief = [{"rank": 1, "weight": 0.31, "code": "190", "phrase": "a", "stream": "SO"},
+             {"rank": 2, "weight": 0.29, "code": "042", "phrase": "b", "stream": "SO"},
+             {"rank": 3, "weight": 0.10, "code": "193", "phrase": "c", "stream": "SO"}]  # fmt: skip
+    means = {"19": 0.041, "04": 0.5}
+    shares = [{"level": "root", "code": code, "mean": mean} for code, mean in means.items()]
+    told = brief_phrases(brief, shares)
+    assert [(p.code, p.root) for p in told[:1]] == [("042", "Consult")]
+    assert [p.weight for p in told] == [0.29, 0.031, 0.01]
 
 
 def test_without_measures_the_days_largest_roots_stand_for_it(

@@ -418,12 +418,13 @@ class OriginForecasts:
     def prediction(self, place: int, *, partial: bool, week: bool = False) -> Prediction:
         """The same with all that it rests on; of all three levels, and of the week if asked for."""
         futures = self.futures(place)
+        levels = self.published(place, futures)
         return Prediction(
             stream=self.predictor.streams[place],
             origin=self.origin,
             horizon=1,
             partial=partial,
-            levels=LevelForecasts(**self.published(place, futures)),
+            levels=LevelForecasts(**levels),
             members={
                 level: {
                     member.name: self.answers[level][member.name][place]
@@ -443,19 +444,21 @@ class OriginForecasts:
                 for level, publisher in self.publishers.items()
             },
             futures=futures,
-            brief=self.brief(place, futures),
+            brief=self.brief(place, futures, levels["root"]),
             week=self.week_prediction(place) if week else None,
         )
 
-    def brief(self, place: int, futures: StreamFutures) -> tuple[BriefAtom, ...]:
+    def brief(self, place: int, futures: StreamFutures, roots: Forecast) -> tuple[BriefAtom, ...]:
         """The expected day of the stream at a place: by the decoder or its start, as was chosen,
-        and without a decoder the mean of the futures."""
+        and without a decoder the mean of the futures. Phrases of a root sum to no more than the
+        share that it is expected to have."""
+        shares = dict(zip(roots.codes, roots.share_mean.tolist(), strict=True))
         decoder = self.predictor.decoder
         day = decoder.at(self.predictor.sampler.position(self.origin))[place] if decoder else None
         if day is None:
-            return expected_day_in_brief(futures, self.predictor.settings.measures)
+            return expected_day_in_brief(futures, self.predictor.settings.measures, shares)
         atoms = day.decoded if self.predictor.shows_decoder else day.start
-        return name_decoded_day(atoms, day.recent, self.predictor.pack)
+        return name_decoded_day(atoms, day.recent, self.predictor.pack, shares)
 
     @cached_property
     def _contributions(self) -> dict[Level, dict[str, dict[str, FloatArray]]]:

@@ -28,9 +28,13 @@ MEASURES_NEWS: Final = (
 class WeightedPhrase(Content):
     """A phrase of a day in brief."""
 
-    weight: Number
+    weight: Number = Field(
+        description="share of the weight of all the day's reports, expected or counted, that are "
+        "of this kind: all of it has the root of the phrase"
+    )
     words: str
     code: str
+    root: str = Field(default="", description="the kind of event that its share is counted in")
     drawn: str | None = Field(
         default=None,
         description="of tomorrow: the phrase of the past that it comes from, if it is another",

@@ -16,7 +16,7 @@ from gdelphi.forecast.stored_week import StoredWeek
 from gdelphi.forecast.summary import USUAL
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.gdelt.countries import stream_name
-from gdelphi.measures.phrases import sentence
+from gdelphi.measures.phrases import lineage, sentence
 from gdelphi.measures.space import place_of
 from gdelphi.report.choose import CellKey
 from gdelphi.report.content import (
@@ -76,7 +76,7 @@ def forecast_countries(
             country.model_copy(
                 update={
                     **_map_numbers(probabilities),
-                    "brief": _brief(own["brief"]),
+                    "brief": brief_phrases(own["brief"], own["shares"]),
                     "probabilities": probabilities,
                     "shares": _shares(own["shares"], past.shares(stream)),
                     "events": _events(own["events"], own["evidence"], own["probabilities"]),
@@ -227,15 +227,28 @@ def _shares(rows: TableRows, past: Mapping[str, list[float | None]]) -> list[Sha
     return shares
 
 
-def _brief(rows: TableRows) -> list[WeightedPhrase]:
-    ordered = sorted(rows, key=lambda row: row["rank"])
-    return [
-        WeightedPhrase(
-            weight=number(row["weight"]) or 0.0, words=clean(row["phrase"]), code=row["code"],
-            drawn=_drawn(row),
+def brief_phrases(rows: TableRows, shares: TableRows) -> list[WeightedPhrase]:
+    """Tomorrow's phrases, the heaviest first. Those of a root have no more than its expected share
+    together: forecasts that were made before phrases kept to their root may give them more."""
+    expected = {row["code"]: number(row["mean"]) for row in shares if row["level"] == "root"}
+    given: dict[str, float] = defaultdict(float)
+    for row in rows:
+        given[lineage(row["code"]).root] += row["weight"]
+    phrases = []
+    for row in sorted(rows, key=lambda row: row["rank"]):
+        root = lineage(row["code"]).root
+        most, total = expected.get(root), given[root]
+        factor = min(1.0, most / total) if most is not None and total > 0 else 1.0
+        phrases.append(
+            WeightedPhrase(
+                weight=number(row["weight"] * factor) or 0.0,
+                words=clean(row["phrase"]),
+                code=row["code"],
+                root=label_of(root),
+                drawn=_drawn(row),
+            )
         )
-        for row in ordered
-    ]  # fmt: skip
+    return sorted(phrases, key=lambda phrase: -phrase.weight)
 
 
 def _drawn(row: Mapping[str, Any]) -> str | None:

@@ -115,11 +115,13 @@ def _country(country: CountryReport, week: WeekReport | None) -> Iterator[str]:
 
 def _phrases(title: str, phrases: Sequence[WeightedPhrase]) -> Iterator[str]:
     if phrases:
-        yield f"**{title}**"
+        unit = "shares of the weight of all reports; each phrase stands for its own kind alone"
+        yield f"**{title}** ({unit})"
         yield ""
         for phrase in phrases:
             drawn = f" (drawn from: {escape(phrase.drawn)})" if phrase.drawn else ""
-            yield f"- {shown_percent(phrase.weight)} {escape(phrase.words)}{drawn}"
+            kind = f" ({escape(phrase.root.lower())})" if phrase.root else ""
+            yield f"- {shown_percent(phrase.weight)} {escape(phrase.words)}{kind}{drawn}"
         yield ""
 
 

@@ -68,7 +68,10 @@ class CodeNumbers:
 
 
 def _phrases(phrases: Iterable[WeightedPhrase]) -> list[Any]:
-    return [[thousandths(p.weight), one_line(p.words, 140), kind(p.code)] for p in phrases]
+    return [
+        [thousandths(p.weight), one_line(p.words, 140), kind(p.code), one_line(p.root, 60)]
+        for p in phrases
+    ]
 
 
 def _probabilities(probabilities: list[Probability], codes: CodeNumbers) -> list[Any]:

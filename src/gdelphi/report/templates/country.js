@@ -3,12 +3,14 @@ const state = { index: null, target: 1, week: 1 };
 
 function phraseList(title, phrases, none) {
   const most = Math.max(1, ...phrases.map((phrase) => phrase[0]));
-  const items = phrases.map(([weight, words, kind]) => {
+  const items = phrases.map(([weight, words, kind, root]) => {
     const bar = h("i", { class: `k${kind}` });
     bar.style.width = `${Math.max(1, (100 * weight) / most)}%`;
-    return h("li", {}, h("span", { class: "number" }, percent(weight)), h("span", {}, bdi(words)), bar);
+    return h("li", {}, h("span", { class: "number" }, percent(weight)), h("span", {}, bdi(words), root && h("span", { class: "quiet root" }, ` ${root}`)), bar);
   });
-  return h("div", {}, h("h4", {}, title), phrases.length ? h("ol", { class: "phrases" }, items) : h("p", { class: "empty" }, none));
+  const said = phrases.reduce((sum, phrase) => sum + phrase[0], 0);
+  const unit = h("p", { class: "quiet unit" }, `Share of the weight of all reports; a phrase stands for reports of its own kind alone. These are ${percent(said)} of the day.`);
+  return h("div", {}, h("h4", {}, title), phrases.length ? [unit, h("ol", { class: "phrases" }, items)] : h("p", { class: "empty" }, none));
 }
 
 function keyFigures(country) {
