@@ -11,6 +11,7 @@ import pytest
 from gdelphi.common.settings import Settings
 from gdelphi.forecast import tables as forecast_tables
 from gdelphi.forecast.archive import Recipe
+from gdelphi.forecast.stored_week import read_week
 from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import read_profiles, standard_events
 from gdelphi.report import countries as gather
@@ -86,17 +87,39 @@ def test_numbers_are_those_of_the_forecast_and_undefined_targets_are_left_out(
     assert one.yesterday is None
 
 
-def test_yesterday_is_what_was_published_one_origin_earlier(
+def test_yesterday_is_what_was_said_of_the_same_day_one_origin_earlier(
     settings: Settings, streams: tuple[str, ...], recipe: Recipe, tmp_path: Path
 ) -> None:
     stored(tmp_path, recipe)
-    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=2), streams), lambda *_: 0.9)
+    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=2), streams, week=True))
     first = countries_of(settings, tmp_path)[0].probabilities[0]
     assert first.yesterday is None
-    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=1), streams[:1]), lambda *_: 0.8)
+    # of tomorrow it said 0.8, which was another day of the week: that is nothing to compare with
+    earlier = recipe_at(ORIGIN - timedelta(days=1), streams[:1], week=True)
+    week = read_week(stored(tmp_path, earlier, lambda *_: 0.8))
+    assert week is not None
     here, elsewhere = countries_of(settings, tmp_path)
-    assert here.probabilities[0].yesterday == 0.8
+    for each in here.probabilities:
+        said = week.cells[streams[0], each.code, each.target].days[1].published
+        assert each.yesterday == (None if said is None else round(said, 5))
     assert elsewhere.probabilities[0].yesterday is None
+
+
+def test_the_usual_of_a_surge_is_its_frequency(
+    settings: Settings, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    week = read_week(stored(tmp_path, recipe_at(ORIGIN, streams, week=True)))
+    assert week is not None
+    country = countries_of(settings, tmp_path)[0]
+    for each in country.probabilities:
+        if each.target != "surge":
+            assert each.usual == 0.2  # the climatology member, which is how often it came
+        elif (frequency := week.cells[streams[0], each.code, "surge"].days[0].usual) is not None:
+            assert each.usual == round(frequency, 5)
+    other = tmp_path / "without a week"
+    stored(other, recipe_at(ORIGIN, streams))
+    surges = [p for p in countries_of(settings, other)[0].probabilities if p.target == "surge"]
+    assert surges and all(p.usual is None for p in surges)  # not what a member says of it
 
 
 def test_the_map_gets_the_likeliest_conflict_surge_and_the_largest_change(
@@ -244,6 +267,7 @@ def test_column_names_are_those_of_the_tables() -> None:
     assert tuple(gather.ARGUMENTS) == forecast_tables.ARGUMENTS
     assert gather.QUANTILES == forecast_tables.QUANTILES
     assert forecast_tables.FUTURES_COLUMN in gather.NOT_MEMBERS
+    assert forecast_tables.BEYOND_COLUMN in gather.NOT_MEMBERS
 
 
 def test_a_report_needs_no_torch() -> None:

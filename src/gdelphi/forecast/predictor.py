@@ -444,6 +444,10 @@ class OriginForecasts:
                 for level, publisher in self.publishers.items()
             },
             futures=futures,
+            ranges={
+                level: {target: choice.said for target, choice in publisher.choices.items()}
+                for level, publisher in self.publishers.items()
+            },
             brief=self.brief(place, futures, levels["root"]),
             week=self.week_prediction(place) if week else None,
         )

@@ -22,6 +22,10 @@ MEASURES_NEWS: Final = (
 )
 
 
+WEEKDAY: Final = "weekday"
+"""the member that says how often it came on such days of the week"""
+
+
 # --- a country ------------------------------------------------------------------------------------
 
 
@@ -51,11 +55,24 @@ class Probability(Content):
     published: Number
     which: Literal["combined", "stack"]
     stack: Number | None = Field(description="what everything without the network would say")
-    usual: Number | None = Field(description="how often it has come in all")
+    usual: Number | None = Field(
+        description="how often it has come in all; a surge, on days of the last 52 weeks"
+    )
     yesterday: Number | None = Field(
-        description="what the forecast made one origin earlier said of its own day"
+        description="what the forecast made one origin earlier said of the same day"
+    )
+    beyond: bool = Field(
+        default=False,
+        description="beyond all that was published on the days of calibration: how good such "
+        "numbers are is not known",
     )
     members: dict[str, Number] = Field(description="what each member says")
+
+    @property
+    def usual_then(self) -> float | None:
+        """How often it has come on such a day of the week, where that is known; surges have no
+        frequency by weekday."""
+        return self.usual if self.target == "surge" else self.members.get(WEEKDAY, self.usual)
 
 
 class Share(Content):
@@ -172,7 +189,10 @@ class Change(Content):
     target: Target
     published: Number
     before: Number
-    against: Literal["yesterday", "usual"]
+    against: Literal["last forecast", "usual"] = Field(
+        description="before is what the forecast of one origin earlier said of the same day, or "
+        "how often it came on such days of the week (a surge: on any day)"
+    )
     reasons: list[str]
 
 

@@ -25,6 +25,7 @@ from gdelphi.report.plain import (
     one_line,
     web_address,
 )
+from gdelphi.report.views import bounds_of, risk_of
 from gdelphi.report.week import target_order
 from gdelphi.report.week_content import CountryWeek, WeekTarget
 
@@ -199,6 +200,10 @@ def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
         "stream": one_line(country.stream, 12),
         "anchor": anchor(country.stream),
         "name": one_line(country.name, 60),
+        "risk": thousandths(risk_of(country)),
+        "riskUsual": thousandths(
+            country.week.conflict.usual if country.week and country.week.conflict else None
+        ),
         "surge": thousandths(country.conflict_surge),
         "surgeCode": codes.number(country.conflict_code) if country.conflict_code else None,
         "change": thousandths(country.change),
@@ -226,4 +231,5 @@ def payload(report: Report) -> dict[str, Any]:
         "target": report.target_day.isoformat(),
         "week": [day.isoformat() for day in report.week.days] if report.week else None,
         "forecast": any(country.probabilities for country in report.countries),
+        "riskBounds": [round(1000 * bound) for bound in bounds_of(report.countries)],
     }

@@ -34,6 +34,10 @@ _IN_SCRIPT = str.maketrans({c: f"\\u{ord(c):04x}" for c in ("<", ">", "&", "\u20
 # --- content --------------------------------------------------------------------------------------
 
 
+AGAINST: Final = {"last forecast": "a day ago", "usual": "usually on such a day"}
+"""what a change is a change from, in words"""
+
+
 def clean_or_none(text: str | None) -> str | None:
     return None if text is None else clean(text)
 

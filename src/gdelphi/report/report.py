@@ -12,7 +12,7 @@ that are there, so deleting a folder is all that it takes to withdraw a report.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -41,9 +41,9 @@ from gdelphi.report.banners import (
 )
 from gdelphi.report.changes import changes_of
 from gdelphi.report.choose import (
-    CellKey,
     ForecastFolder,
     read_forecast_folder,
+    said_before,
 )
 from gdelphi.report.content import (
     CountryReport,
@@ -141,7 +141,7 @@ def gather_report(
     on_step(f"reading the days up to {origin}")
     past = read_past(settings, origin, manifest.recipe.streams if manifest else None, status)
     on_step("gathering countries")
-    countries, week, problems = _countries(settings, forecasts, manifest, past)
+    countries, week, earlier, problems = _countries(settings, forecasts, manifest, past)
     on_step("looking how good forecasts have been")
     record = record_of(settings, forecasts, origin)
     streams = [country.stream for country in countries]
@@ -172,7 +172,9 @@ def gather_report(
         banners=banners(state),
         naming=describe_naming(manifest.named) if manifest else None,
         days=list(past.days),
-        week=week_report(week, record, week_record(settings, forecasts, origin)) if week else None,
+        week=week_report(week, record, week_record(settings, forecasts, origin), earlier)
+        if week
+        else None,
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,
@@ -209,19 +211,19 @@ def _check_origin(settings: Settings, origin: date, status: Status) -> None:
 
 def _countries(
     settings: Settings, forecasts: ForecastFolder, manifest: ForecastManifest | None, past: PastNews
-) -> tuple[list[CountryReport], StoredWeek | None, list[str]]:
-    """All countries, the forecast's week, and what is wrong with yesterday's forecast."""
+) -> tuple[list[CountryReport], StoredWeek | None, StoredWeek | None, list[str]]:
+    """All countries, the forecast's week, that of one origin earlier, and what is wrong with it."""
     if manifest is None:
-        return past_countries(settings, past), None, []
-    yesterday: Mapping[CellKey, float] = {}
-    problems = []
+        return past_countries(settings, past), None, None, []
+    earlier, problems = None, []
     try:
-        yesterday = forecasts.published_before(manifest.recipe.origin)
+        earlier = forecasts.week_before(manifest.recipe.origin)
     except ForecastError as error:
         problems.append(str(error))
     forecast = forecasts.load(manifest)
     week = read_week(forecast)
-    return forecast_countries(settings, forecast, past, yesterday, week), week, problems
+    countries = forecast_countries(settings, forecast, past, said_before(earlier), week)
+    return countries, week, earlier, problems
 
 
 def _provenance(

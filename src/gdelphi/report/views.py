@@ -21,11 +21,13 @@ from gdelphi.report.content import (
     SkillLine,
 )
 from gdelphi.report.outlines import HEIGHT, WIDTH, outlines
-from gdelphi.report.plain import anchor, one_line
+from gdelphi.report.plain import AGAINST, anchor, one_line
 
 TARGET_WORDS: Final = {"occurs": "is reported", "headline": "headline", "surge": "surge"}
 TOP: Final = 3
 SEQUENTIAL: Final = (0.10, 0.15, 0.20, 0.30, 0.50)
+WEEKLY: Final = (0.30, 0.50, 0.70, 0.80, 0.90)
+"""of any surge within seven days, which is much likelier than one on a day"""
 DIVERGING: Final = (-0.20, -0.10, -0.03, 0.03, 0.10, 0.20)
 
 
@@ -162,7 +164,27 @@ class MapFrame(NamedTuple):
     diverging: tuple[float, ...]
 
 
-MAP: Final = MapFrame(WIDTH, HEIGHT, SEQUENTIAL, DIVERGING)
+def map_frame(report: Report) -> MapFrame:
+    """The scales of a report's map."""
+    return MapFrame(WIDTH, HEIGHT, bounds_of(report.countries), DIVERGING)
+
+
+def risk_of(country: CountryReport) -> float | None:
+    """What countries are coloured and ranked by: that any kind of conflict surges within the week;
+    of forecasts that do not say it, the likeliest surge of tomorrow."""
+    if country.week and country.week.conflict:
+        return country.week.conflict.published
+    return country.conflict_surge
+
+
+def has_weekly_risk(countries: Sequence[CountryReport]) -> bool:
+    """Whether that number is said of any country."""
+    return any(country.week and country.week.conflict for country in countries)
+
+
+def bounds_of(countries: Sequence[CountryReport]) -> tuple[float, ...]:
+    """The scale of what countries are coloured by."""
+    return WEEKLY if has_weekly_risk(countries) else SEQUENTIAL
 
 
 class ChangeView(NamedTuple):
@@ -190,7 +212,7 @@ def change_view(change: Change) -> ChangeView:
         target=TARGET_WORDS[change.target],
         published=percent(change.published),
         before=percent(change.before),
-        against="yesterday" if change.against == "yesterday" else "usually",
+        against=AGAINST[change.against],
         difference=points(change.published - change.before),
         direction="up" if change.published >= change.before else "down",
         reasons=[one_line(reason, 240) for reason in change.reasons],
@@ -212,6 +234,7 @@ class MapCountry(NamedTuple):
 def map_countries(countries: Sequence[CountryReport]) -> list[MapCountry]:
     """All countries in the order of drawing: dots last, so that nothing covers them."""
     numbers = {country.stream: number for number, country in enumerate(countries)}
+    bounds = bounds_of(countries)
     drawn = []
     for fips, outline in outlines().items():
         number = numbers.get(fips)
@@ -220,8 +243,8 @@ def map_countries(countries: Sequence[CountryReport]) -> list[MapCountry]:
                 drawn.append(MapCountry(outline.path, None, None, "", "none", ""))
             continue
         country = countries[number]
-        value = country.conflict_surge
-        shade = "known" if value is None else colour(value, SEQUENTIAL, "q")
+        value = risk_of(country)
+        shade = "known" if value is None else colour(value, bounds, "q")
         forecast = "no forecast" if value is None else percent(value)
         words = f"{one_line(country.name, 48)}: {forecast}"
         link = anchor(country.stream)
@@ -279,9 +302,9 @@ def country_row(number: int, report: Report) -> CountryRow:
         name=one_line(country.name, 48),
         full_name=one_line(country.name, 400),
         watched=some_watched and country.stream in report.watchlist,
-        surge=country.conflict_surge,
-        surge_label=label(country.conflict_code),
-        shade=colour(country.conflict_surge, SEQUENTIAL, "q"),
+        surge=risk_of(country),
+        surge_label=_against_usual(country) or label(country.conflict_code),
+        shade=colour(risk_of(country), bounds_of(report.countries), "q"),
         change=country.change,
         change_label=label(country.change_code),
         top=[Top(one_line(p.label, 48), percent(p.published)) for p in headlines[:TOP]],
@@ -289,6 +312,12 @@ def country_row(number: int, report: Report) -> CountryRow:
         spark=sparkline(country.rows),
         reports=country.rows[-1] if country.rows else None,
     )
+
+
+def _against_usual(country: CountryReport) -> str:
+    """The usual of a country's risk within the week, if the forecast says it."""
+    chance = country.week.conflict if country.week else None
+    return "" if chance is None else f"usually {percent(chance.usual)}"
 
 
 class SkillView(NamedTuple):

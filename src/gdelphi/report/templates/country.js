@@ -17,8 +17,9 @@ function keyFigures(country) {
   const last = country.rows.length ? country.rows[country.rows.length - 1] : null;
   const figure = (title, value, words) => h("div", {}, h("dt", {}, title), h("dd", {}, h("strong", {}, value), " ", bdi(words)));
   return h("dl", { class: "keys" },
-    country.surge !== null && figure("Conflict surge, largest chance", percent(country.surge), label(country.surgeCode)),
-    country.change !== null && figure("Farthest from usual, headline", `${points(country.change)} pts`, label(country.changeCode)),
+    country.riskUsual !== null && figure("Any conflict surge within the week", percent(country.risk), `usually ${percent(country.riskUsual)}`),
+    country.riskUsual === null && country.surge !== null && figure("Conflict surge, largest chance", percent(country.surge), label(country.surgeCode)),
+    country.change !== null && figure("Headline farthest from usual", `${points(country.change)} pts`, label(country.changeCode)),
     figure("Reports on the last day", last === null ? "–" : last.toLocaleString("en"), ""));
 }
 
@@ -46,7 +47,7 @@ function probabilityTable(lines, target) {
   const scale = h("span", { class: "scale" }, h("span", {}, "0"), h("span", {}, "50"), h("span", {}, "100%"));
   const table = h("table", { class: "probabilities" },
     h("thead", {}, h("tr", {}, head("Event", "text", "event"), head(scale, null, "plot"), head("Published", "number", "number"),
-      head("Stack", "number", "number"), head("Usual", "number", "number"), head("Since yesterday", "number", "number"))),
+      head("Stack", "number", "number"), head("Usual", "number", "number"), head("Since last forecast", "number", "number"))),
     h("tbody", {}, lines.map((line) => probabilityRow(line, target))));
   sortable(table);
   return table;

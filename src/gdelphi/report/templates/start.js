@@ -41,7 +41,7 @@ function startCountries() {
     if (target && target === location.hash) fromHash(); // a second click on the open country
   });
   if (fromHash()) return;
-  const first = one(".changes h3 a");
+  const first = one(".changes h4 a");
   const index = first ? DATA.countries.findIndex((country) => country.anchor === first.getAttribute("href")) : 0;
   open(Math.max(index, 0), { scroll: false, push: false });
 }
