@@ -241,7 +241,7 @@ def test_tables_have_every_number_of_the_week(report: Report) -> None:
     week = report.countries[0].week
     assert week is not None
     assert (row["stream"], row["code"], row["target"], row["horizon"], row["day"]) == (
-        "KE", "01", "occurs", "week", "",
+        "KE", "cameo-01", "occurs", "week", "",
     )  # fmt: skip
     assert float(row["published"]) == week.roots[0].targets[0].within.published
     assert files["week.csv"][0]["day"] == "2023-03-15"

@@ -186,6 +186,7 @@ def render(report: Report) -> str:
         map_countries=views.map_countries(report.countries),
         map=views.map_frame(report),
         weekly=views.has_weekly_risk(report.countries),
+        whole=views.is_whole(report),
         countries=[views.country_row(number, report) for number in range(len(report.countries))],
         windows=[views.window_view(window) for window in report.record.windows],
         calibration=views.calibration_plots(report.record),

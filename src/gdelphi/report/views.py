@@ -177,6 +177,12 @@ def risk_of(country: CountryReport) -> float | None:
     return country.conflict_surge
 
 
+def is_whole(report: Report) -> bool:
+    """Whether nothing is missing of the last day known."""
+    gaps = (gap for gap in report.missing if gap.first <= report.origin <= gap.last)
+    return not report.partial and next(gaps, None) is None
+
+
 def has_weekly_risk(countries: Sequence[CountryReport]) -> bool:
     """Whether that number is said of any country."""
     return any(country.week and country.week.conflict for country in countries)
