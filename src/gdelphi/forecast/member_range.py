@@ -17,6 +17,7 @@ import numpy as np
 from gdelphi.common.types import TARGETS, FloatArray, Forecast
 from gdelphi.stack.linear import NEGATIVE_SLACK, Answers
 
+SAME: Final = 1e-9
 MEMBER: Final = "logit "  # features that are members begin so
 
 
@@ -59,7 +60,13 @@ def range_said(answers: Sequence[FloatArray]) -> tuple[float, float]:
     return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
 
-def beyond(published: FloatArray, said: tuple[float, float]) -> list[bool]:
-    """Which numbers lie beyond a range; undefined ones do not."""
+def beyond(
+    published: FloatArray, said: tuple[float, float], members: FloatArray | None = None
+) -> list[bool]:
+    """Which numbers lie beyond a range, or outside of what members [member, code] say: to agree
+    with the numbers of other codes and targets a few have to. Undefined ones do not."""
     low, high = said
-    return [bool(value < low or value > high) for value in published.tolist()]
+    out = (published < low) | (published > high)
+    if members is not None:
+        out |= np.abs(hold(published, members) - published) > SAME
+    return [bool(value) for value in out]

@@ -84,7 +84,9 @@ def _probabilities(prediction: Prediction) -> pa.Table:
             columns["target"] = _repeated(target, number)
             columns["published"] = numbers(forecast.probability(target))
             columns["which"] = _repeated(prediction.published[level][target], number)
-            marks = beyond(forecast.probability(target), prediction.said(level, target))
+            given = [one.probability(target) for name, one in members.items() if name != "stack"]
+            said = prediction.said(level, target)
+            marks = beyond(forecast.probability(target), said, np.stack(given))
             columns[BEYOND_COLUMN] = pa.array(marks, pa.bool_())
             for name in ("stack", *member_names(prediction)):
                 probabilities = members[name].probability(target) if name in members else None

@@ -174,6 +174,29 @@ class CountryReport(Content):
     week: CountryWeek | None = Field(
         default=None, description="the seven days after the origin, if the forecast has them"
     )
+    timeline: "Timeline | None" = Field(
+        default=None, description="what was said of the last sixty days, and what came"
+    )
+
+
+# --- what was said, and what came -----------------------------------------------------------------
+
+
+class PastSaid(Content):
+    """What was published of a root as a headline on past days."""
+
+    code: str
+    label: str
+    published: list[Number | None]
+    came: list[bool | None]
+
+
+class Timeline(Content):
+    """A country's published probabilities on judged days, with what came."""
+
+    source: Literal["forecasts", "backtest"]
+    days: list[date] = Field(description="target days")
+    lines: list[PastSaid]
 
 
 # --- the watchlist --------------------------------------------------------------------------------
@@ -247,6 +270,56 @@ class Verdict(Content):
     came: bool
 
 
+class Yesterday(Content):
+    """The last judged day: headlines that were forecast, and those that came."""
+
+    day: date
+    asked: int = Field(description="headlines of roots that were forecast")
+    expected: Number = Field(description="how many should have come: the sum of what was said")
+    came: int
+    brier: Number
+    stack: Number = Field(description="the Brier score of the stack on the same day")
+    misses: list[Verdict] = Field(description="the worst first")
+    hits: list[Verdict]
+
+
+class UnusualVolume(Content):
+    """A country's number of reports on the last day, against the same weekday before."""
+
+    stream: str
+    name: str
+    reports: int
+    usual: Number = Field(description="median of the same weekday in up to eight weeks before")
+    ratio: Number
+
+
+class UnusualShare(Content):
+    """A kind of event with a larger share of a country's news than usual."""
+
+    stream: str
+    name: str
+    code: str
+    label: str
+    share: Number
+    median: Number = Field(description="of the sixty days before")
+    reports: int
+
+
+class NewsReport(Evidence):
+    """One of the most mentioned reports of the last day."""
+
+    stream: str
+    name: str
+
+
+class News(Content):
+    """The last day's news by themselves."""
+
+    volumes: list[UnusualVolume] = Field(description="the furthest from usual first")
+    shares: list[UnusualShare] = Field(description="the furthest above the median first")
+    reports: list[NewsReport] = Field(description="the most mentioned first")
+
+
 class Record(Content):
     """How good these forecasts have been."""
 
@@ -308,6 +381,10 @@ class Report(Content):
     week: WeekReport | None = Field(
         default=None, description="the seven days after the origin; null: tomorrow is all there is"
     )
+    yesterday: Yesterday | None = Field(
+        default=None, description="the last day of which a stored forecast has been judged"
+    )
+    news: News | None = Field(default=None, description="of the last day, without a forecast")
     watchlist: list[str] = Field(description="streams")
     changes: list[Change]
     countries: list[CountryReport]

@@ -18,6 +18,7 @@ from gdelphi.report.content import (
     Probability,
     Report,
     Share,
+    Timeline,
     WeightedPhrase,
 )
 from gdelphi.report.plain import (
@@ -90,7 +91,8 @@ def _probabilities(probabilities: list[Probability], codes: CodeNumbers) -> list
         line = lines.setdefault(number, [number, None, None, None])
         values = [thousandths(v) for v in (p.published, p.stack, p.usual, p.yesterday)]
         members = {one_line(name, 30): thousandths(v) for name, v in p.members.items()}
-        line[1 + TARGETS.index(p.target)] = values + ([members] if p.level == "root" else [])
+        more = [members if p.level == "root" else None] if p.level == "root" or p.beyond else []
+        line[1 + TARGETS.index(p.target)] = [*values, *more, *([1] if p.beyond else [])]
     return list(lines.values())
 
 
@@ -217,6 +219,31 @@ def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
         "events": [_event(event, codes) for event in country.events],
         "fan": _fan(country.fan, codes),
         "week": _week(country.week, codes),
+        "timeline": _timeline(country.timeline, codes),
+    }
+
+
+def _timeline(timeline: Timeline | None, codes: CodeNumbers) -> list[Any] | None:
+    if timeline is None:
+        return None
+    return [
+        [
+            codes.number(line.code, line.label),
+            [thousandths(value) for value in line.published],
+            [None if came is None else int(came) for came in line.came],
+        ]
+        for line in timeline.lines
+    ]
+
+
+def _judged(report: Report) -> dict[str, Any] | None:
+    """The days of all time lines."""
+    found = next((country.timeline for country in report.countries if country.timeline), None)
+    if found is None:
+        return None
+    return {
+        "days": [day.isoformat() for day in found.days],
+        "backtest": found.source == "backtest",
     }
 
 
@@ -231,5 +258,6 @@ def payload(report: Report) -> dict[str, Any]:
         "target": report.target_day.isoformat(),
         "week": [day.isoformat() for day in report.week.days] if report.week else None,
         "forecast": any(country.probabilities for country in report.countries),
+        "judged": _judged(report),
         "riskBounds": [round(1000 * bound) for bound in bounds_of(report.countries)],
     }

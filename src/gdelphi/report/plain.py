@@ -95,6 +95,11 @@ def web_address(source: str | None) -> str | None:
     return source if parts.scheme in ("http", "https") and host else None
 
 
+def host_of(address: str) -> str:
+    """The site of an address, as a reader knows it."""
+    return (urlsplit(address).hostname or address).removeprefix("www.")
+
+
 def anchor(stream: str) -> str:
     """A stream's place on the page, for the end of an address."""
     return "#" + quote(stream, safe="")

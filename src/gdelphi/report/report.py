@@ -51,17 +51,20 @@ from gdelphi.report.content import (
     Report,
 )
 from gdelphi.report.countries import forecast_countries, past_countries
+from gdelphi.report.day_links import DayLinks, days_in, links_of, tell_neighbours
 from gdelphi.report.lists import PAGE as PAGE
 from gdelphi.report.lists import REPORT, write_lists
 from gdelphi.report.markdown import markdown
+from gdelphi.report.news import news_of
 from gdelphi.report.past import (
     PastNews,
     gaps,
     read_past,
 )
 from gdelphi.report.plain import clean
-from gdelphi.report.record import record_of
+from gdelphi.report.record import PastForecasts, judged_forecasts, record_of
 from gdelphi.report.tables import csv_files
+from gdelphi.report.timeline import past_said, timeline_of, yesterday_of
 from gdelphi.report.week import week_report
 from gdelphi.report.week_record import week_record
 from gdelphi.store.status import Status, read_status
@@ -119,7 +122,8 @@ def make_report(
     on_step("writing the report")
     folder = out / report.origin.isoformat()
     with _alone(out):
-        _put(folder, _files(report))
+        _put(folder, _files(report, links_of(report.origin, days_in(out))))
+        tell_neighbours(out, report.origin)
         warnings = write_lists(
             out, title=clean(settings.report.title), address=settings.report.address
         )
@@ -143,7 +147,9 @@ def gather_report(
     on_step("gathering countries")
     countries, week, earlier, problems = _countries(settings, forecasts, manifest, past)
     on_step("looking how good forecasts have been")
-    record = record_of(settings, forecasts, origin)
+    judged = judged_forecasts(forecasts, origin)
+    record = record_of(settings, forecasts, origin, judged)
+    countries = _with_timelines(countries, past_said(settings, judged[0], origin))
     streams = [country.stream for country in countries]
     watched = [stream for stream in settings.report.watchlist if stream in streams] or streams
     partial = manifest.recipe.partial if manifest else not status.is_complete(origin)
@@ -175,6 +181,8 @@ def gather_report(
         week=week_report(week, record, week_record(settings, forecasts, origin), earlier)
         if week
         else None,
+        yesterday=yesterday_of(judged[0]),
+        news=news_of(settings, past) if manifest is None else None,
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,
@@ -226,6 +234,18 @@ def _countries(
     return countries, week, earlier, problems
 
 
+def _with_timelines(
+    countries: list[CountryReport], said: tuple[str, PastForecasts] | None
+) -> list[CountryReport]:
+    """Countries with what was said of them on the last judged days."""
+    if said is None:
+        return countries
+    return [
+        country.model_copy(update={"timeline": timeline_of(*said, country.stream)})
+        for country in countries
+    ]
+
+
 def _provenance(
     settings: Settings, request: ReportRequest, manifest: ForecastManifest | None, status: Status
 ) -> Provenance:
@@ -269,14 +289,14 @@ def _trained_until(
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _files(report: Report) -> dict[str, str]:
+def _files(report: Report, days: DayLinks) -> dict[str, str]:
     """All files of a report, in the order in which they are put in place."""
     return {
         SCHEMA: json.dumps(report_schema(), indent=1) + "\n",
         **csv_files(report),
         TEXT: markdown(report),
         REPORT: report.model_dump_json() + "\n",
-        PAGE: page.render(report),
+        PAGE: page.render(report, days),
     }
 
 

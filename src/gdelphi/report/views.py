@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from gdelphi.common.percent import percent
 from gdelphi.common.percent import points as whole_points
+from gdelphi.gdelt.countries import other_names
 from gdelphi.report.content import (
     Bin,
     Change,
@@ -25,6 +26,8 @@ from gdelphi.report.plain import AGAINST, anchor, one_line
 
 TARGET_WORDS: Final = {"occurs": "is reported", "headline": "headline", "surge": "surge"}
 TOP: Final = 3
+ROOM: Final = 1.25  # of a zoomed map around what is followed
+MOST_ZOOM: Final = 6.0
 SEQUENTIAL: Final = (0.10, 0.15, 0.20, 0.30, 0.50)
 WEEKLY: Final = (0.30, 0.50, 0.70, 0.80, 0.90)
 """of any surge within seven days, which is much likelier than one on a day"""
@@ -160,13 +163,19 @@ class MapFrame(NamedTuple):
 
     width: float
     height: float
+    zoom: str
+    """the part of the map that holds what is followed, as a viewBox"""
+    dot: float
+    """radius of a place that is too small for an outline"""
     sequential: tuple[float, ...]
     diverging: tuple[float, ...]
 
 
 def map_frame(report: Report) -> MapFrame:
     """The scales of a report's map."""
-    return MapFrame(WIDTH, HEIGHT, bounds_of(report.countries), DIVERGING)
+    zoom = zoom_on(report.countries)
+    dot = round(max(4 * float(zoom.split()[2]) / WIDTH, 1.5), 2)
+    return MapFrame(WIDTH, HEIGHT, zoom, dot, bounds_of(report.countries), DIVERGING)
 
 
 def risk_of(country: CountryReport) -> float | None:
@@ -191,6 +200,26 @@ def has_weekly_risk(countries: Sequence[CountryReport]) -> bool:
 def bounds_of(countries: Sequence[CountryReport]) -> tuple[float, ...]:
     """The scale of what countries are coloured by."""
     return WEEKLY if has_weekly_risk(countries) else SEQUENTIAL
+
+
+def zoom_on(countries: Sequence[CountryReport]) -> str:
+    """The viewBox that holds the countries that are followed, with room around them and of the
+    shape of the whole map; the whole where they lie all over it."""
+    boxes = [
+        box
+        for country in countries
+        if (outline := outlines().get(country.stream)) and (box := outline.box)
+    ]
+    if not boxes:
+        return f"0 0 {WIDTH:g} {HEIGHT:g}"
+    left, top = (min(box[side] for box in boxes) for side in (0, 1))
+    right, bottom = (max(box[side] for box in boxes) for side in (2, 3))
+    width = max((right - left) * ROOM, (bottom - top) * ROOM * WIDTH / HEIGHT, WIDTH / MOST_ZOOM)
+    width = min(width, WIDTH)
+    height = width * HEIGHT / WIDTH
+    x = min(max((left + right - width) / 2, 0.0), WIDTH - width)
+    y = min(max((top + bottom - height) / 2, 0.0), HEIGHT - height)
+    return f"{x:.1f} {y:.1f} {width:.1f} {height:.1f}"
 
 
 class ChangeView(NamedTuple):
@@ -273,6 +302,8 @@ class CountryRow(NamedTuple):
     stream: str
     name: str
     full_name: str
+    find: str
+    """what it is found by: names, codes, labels"""
     watched: bool
     surge: float | None
     surge_label: str
@@ -307,6 +338,9 @@ def country_row(number: int, report: Report) -> CountryRow:
         stream=one_line(country.stream, 12),
         name=one_line(country.name, 48),
         full_name=one_line(country.name, 400),
+        find=one_line(
+            " ".join([country.name, country.stream, *other_names(country.stream).aliases]), 400
+        ),
         watched=some_watched and country.stream in report.watchlist,
         surge=risk_of(country),
         surge_label=_against_usual(country) or label(country.conflict_code),

@@ -28,7 +28,7 @@ function memberWords(found) {
   return members.length ? `members: ${members.join(", ")}` : null;
 }
 
-function probabilityRow(line, target) {
+function probabilityRow(country, line, target) {
   const found = line[1 + target], [code, name] = DATA.codes[line[0]];
   if (!found) return null;
   const since = less(found[PUBLISHED], found[YESTERDAY]);
@@ -36,19 +36,19 @@ function probabilityRow(line, target) {
   return h("tr", { title: memberWords(found) },
     h("th", { scope: "row", class: "event", "data-value": code }, h("span", { class: "code" }, code), " ", bdi(name)),
     h("td", { class: "plot" }, dots(found)),
-    number(found[PUBLISHED], percent(found[PUBLISHED]), "published"),
+    number(found[PUBLISHED], [explains(country, code, 1, percent(found[PUBLISHED])), found[BEYOND] && h("abbr", { class: "beyond", title: "Beyond what was published on the days of calibration, or outside of what members say: how good such numbers are is not known." }, "*")], "published"),
     number(found[STACK], percent(found[STACK])),
     number(found[USUAL], percent(found[USUAL])),
     number(since, h("span", { class: `difference ${way(since)}` }, points(since))));
 }
 
-function probabilityTable(lines, target) {
+function probabilityTable(country, lines, target) {
   const head = (text, sort, kind) => h("th", { scope: "col", class: kind, "data-sort": sort }, text);
   const scale = h("span", { class: "scale" }, h("span", {}, "0"), h("span", {}, "50"), h("span", {}, "100%"));
   const table = h("table", { class: "probabilities" },
     h("thead", {}, h("tr", {}, head("Event", "text", "event"), head(scale, null, "plot"), head("Published", "number", "number"),
       head("Stack", "number", "number"), head("Usual", "number", "number"), head("Since last forecast", "number", "number"))),
-    h("tbody", {}, lines.map((line) => probabilityRow(line, target))));
+    h("tbody", {}, lines.map((line) => probabilityRow(country, line, target))));
   sortable(table);
   return table;
 }
@@ -62,8 +62,8 @@ function probabilities(country) {
     const which = country.which[state.target];
     holder.replaceChildren(
       which === "stack" ? h("p", { class: "quiet" }, "For this target the stack is published: the combination was not better on the days that decide.") : "",
-      probabilityTable(roots, state.target));
-    inner.replaceChildren(...(more.open ? [probabilityTable(finer, state.target)] : []));
+      probabilityTable(country, roots, state.target));
+    inner.replaceChildren(...(more.open ? [probabilityTable(country, finer, state.target)] : []));
   };
   more.addEventListener("toggle", draw);
   const choice = targetChoice(state.target, "target", (number) => { state.target = number; draw(); });
@@ -71,7 +71,8 @@ function probabilities(country) {
   return h("div", {}, h("h4", {}, "Probabilities of standard events"),
     h("div", { class: "choosing" }, choice,
       h("strong", { class: "on-paper" }, TARGET_WORDS[state.target]), dotsKey()),
-    holder, finer.length > 0 && more);
+    holder, finer.length > 0 && more,
+    h("p", { class: "foot" }, "A click on a published number shows the command that explains it. *: beyond what was published on the days of calibration."));
 }
 
 function shareCharts(country) {
@@ -123,6 +124,7 @@ function drawCountry(country, paper) {
       phraseList(`${shortDay(DATA.origin, false)} in brief, as reported`, country.latest, "Nothing is known of this day.")),
     kindsKey([...country.brief, ...country.latest].map((phrase) => phrase[2])),
     country.probabilities.length > 0 && probabilities(country),
+    timeline(country),
     shareCharts(country),
     country.events.length > 0 && part("Who may do what to whom", eventList(country.events)),
     country.fan && part("The fan of futures", fanChart(country.fan, paper)));

@@ -3,7 +3,7 @@ const DATA = JSON.parse(one("#data").textContent);
 const TARGETS = ["occurs", "headline", "surge"];
 const TARGET_WORDS = ["Is reported", "Headline", "Surge"];
 const label = (number) => (number === null || number === undefined ? "" : DATA.codes[number][1]);
-const PUBLISHED = 0, STACK = 1, USUAL = 2, YESTERDAY = 3, MEMBERS = 4;
+const PUBLISHED = 0, STACK = 1, USUAL = 2, YESTERDAY = 3, MEMBERS = 4, BEYOND = 5;
 
 const BOUNDS = {
   risk: DATA.riskBounds,
@@ -45,7 +45,18 @@ function legend(letter, bounds) {
 
 function startMap() {
   const what = one(".map-what"), how = one(".map-how"), title = one(".map-title");
-  if (!DATA.forecast) return; // titles of the links say what is to be said
+  const drawing = one(".world svg"), zoom = one(".map-zoom"), near = drawing.getAttribute("viewBox");
+  zoom.hidden = near === drawing.dataset.whole;
+  zoom.addEventListener("click", () => {
+    const whole = zoom.getAttribute("aria-pressed") !== "true";
+    zoom.setAttribute("aria-pressed", String(whole));
+    drawing.setAttribute("viewBox", whole ? drawing.dataset.whole : near);
+  });
+  one(".map-controls").hidden = false;
+  if (!DATA.forecast) { // titles of the links say what is to be said
+    for (const choice of all(".map-controls label")) choice.hidden = true;
+    return;
+  }
   const group = h("optgroup", { label: "One event" });
   DATA.codes
     .map((code, number) => [code, number])
@@ -86,6 +97,5 @@ function startMap() {
     });
     land.addEventListener("blur", hush);
   }
-  one(".map-controls").hidden = false;
   colour();
 }
