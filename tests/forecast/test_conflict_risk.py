@@ -1,5 +1,6 @@
 """One number for a country's week: joined as past weeks had it, never below its largest part."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,14 @@ import numpy as np
 import pytest
 
 from gdelphi.common.types import TARGETS, FloatArray
-from gdelphi.forecast.conflict_risk import any_surge, conflict_past, conflict_places
+from gdelphi.forecast.conflict_risk import (
+    any_surge,
+    conflict_past,
+    conflict_places,
+    fit_theta,
+    keep_conflict_fit,
+    read_conflict_fit,
+)
 from gdelphi.forecast.unusual import CONFLICT
 from gdelphi.measures.profiles import standard_events
 
@@ -61,3 +69,20 @@ def test_what_is_undefined_is_left_out() -> None:
     some = any_surge(np.array([0.3, np.nan, np.nan, np.nan, np.nan, np.nan]), 0.7)
     assert some == pytest.approx(0.3)
     assert len(conflict_places(CODES)) == len(CONFLICT)
+
+
+def test_theta_is_fitted_to_what_came(tmp_path: Path) -> None:
+    """Given the shock, which the forecast knows, kinds surge independently: theta is 1, though over
+    all weeks they come together."""
+    random = np.random.default_rng(7)
+    chances = np.clip(random.beta(1, 4, (4000, 1)) + np.zeros((4000, 6)), 0.01, 0.95)
+    surges = (random.random((4000, 6)) < chances).astype(float)
+    fit = fit_theta(chances, surges.any(axis=1).astype(float))
+    assert fit is not None and fit.theta == pytest.approx(1, abs=0.08)
+    assert conflict_past(HISTORY, weeks_of(surges[:, None])).theta < 0.85
+    assert fit.said == pytest.approx(fit.came, abs=0.02) and fit.joint < fit.largest
+    keep_conflict_fit(tmp_path, fit)
+    assert read_conflict_fit(tmp_path) == fit
+    keep_conflict_fit(tmp_path, None)
+    assert read_conflict_fit(tmp_path) is None
+    assert fit_theta(chances[:0], np.zeros(0)) is None

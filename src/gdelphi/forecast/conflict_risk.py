@@ -6,23 +6,33 @@ the week,
 
     P(any) = 1 - product over r of (1 - p_r) ** theta,      at least the largest p_r.
 
-theta = 1 if roots surged independently of each other; they do not, and theta is what makes the same
-formula give how often any surged from how often each did, over the last 52 weeks of all streams
-together. So it is calibrated where the six are. Usual is how often any surged in the stream's own
-52 weeks. Nothing after the origin is looked at.
+theta = 1 if, given the forecast, roots surged independently of each other. `gdelphi calibrate` fits
+it on weeks of validation B, by the log score. Where it has not been fitted, theta is what makes the
+formula give how often any surged from how often each did, over the last 52 weeks of all streams:
+too small, since what roots have in common is partly forecast (docs/LOG.md). Usual is how often any
+surged in the stream's own 52 weeks. Nothing after the origin is looked at.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from gdelphi.common.checksums import remove_file
+from gdelphi.common.files import write_json_atomically
 from gdelphi.common.types import TARGETS, FloatArray, History
+from gdelphi.forecast.archive import CONFLICT_FILE
+from gdelphi.forecast.future_choice import read_choice
 from gdelphi.forecast.unusual import CONFLICT
 from gdelphi.measures.targets import pooled_rate
 
 SURGE: Final = TARGETS.index("surge")
 LEAST_THETA: Final = 0.05  # all six as one would be a sixth
+THETAS: Final = np.round(np.arange(LEAST_THETA, 1.001, 0.01), 2)
+"""above 1 kinds would keep out of each other's way; a few weeks may look like it by chance"""
+NEARLY: Final = 1e-6  # nothing is more certain than this
 
 
 class ConflictPast(NamedTuple):
@@ -31,6 +41,55 @@ class ConflictPast(NamedTuple):
     theta: float
     usual: FloatArray
     """that any root surged, [stream]; NaN where undefined"""
+
+
+@dataclass(frozen=True)
+class ConflictFit:
+    """How the six are joined, fitted on weeks of validation B; Brier scores there."""
+
+    theta: float
+    joint: float
+    largest: float
+    """of the largest of the six in its place"""
+    said: float
+    came: float
+    weeks: int
+    """of streams"""
+
+
+def fit_theta(within: FloatArray, came: FloatArray) -> ConflictFit | None:
+    """Theta by the log score, from probabilities [week, root] and whether any surged [week]; None
+    without a week."""
+    known = ~(np.isnan(came) | np.isnan(within).all(axis=1))
+    within, came = within[known], came[known]
+    if not len(came):
+        return None
+    said = np.stack([any_surge(within, float(theta)) for theta in THETAS])
+    held = np.clip(said, NEARLY, 1 - NEARLY)
+    score = (came * np.log(held) + (1 - came) * np.log1p(-held)).mean(axis=1)
+    best = int(np.argmax(score))
+    largest = np.nanmax(within, axis=1)
+    return ConflictFit(
+        theta=float(THETAS[best]),
+        joint=float(((said[best] - came) ** 2).mean()),
+        largest=float(((largest - came) ** 2).mean()),
+        said=float(said[best].mean()),
+        came=float(came.mean()),
+        weeks=len(came),
+    )
+
+
+def keep_conflict_fit(folder: Path, fit: ConflictFit | None) -> None:
+    """Keep a fit beside its model; None: take away what was there."""
+    if fit is None:
+        remove_file(folder / CONFLICT_FILE)
+    else:
+        write_json_atomically(folder / CONFLICT_FILE, asdict(fit))
+
+
+def read_conflict_fit(folder: Path) -> ConflictFit | None:
+    """What was fitted for a model; None: nothing."""
+    return read_choice(folder / CONFLICT_FILE, lambda values: ConflictFit(**values))
 
 
 def conflict_places(codes: Sequence[str]) -> list[int]:

@@ -28,6 +28,7 @@ from gdelphi.common.types import (
     IntArray,
     Level,
 )
+from gdelphi.forecast.conflict_risk import read_conflict_fit
 from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.future_choice import read_future_choice
@@ -136,6 +137,9 @@ class Predictor:
         self.decoder = day_decoder(self.folder, self.pack, space)
         expected = read_expected_choice(self.folder)
         self.shows_decoder = expected is None or expected.shown == "decoder"
+        conflict = read_conflict_fit(self.folder)
+        self.conflict_theta = None if conflict is None else conflict.theta
+        """how kinds of conflict are joined; None: as in past weeks"""
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
 
@@ -403,6 +407,7 @@ class OriginForecasts:
             self.histories["root"],
             self.origin,
             tomorrow,
+            predictor.conflict_theta,
         )
 
     def week_prediction(self, place: int) -> WeekPrediction | None:

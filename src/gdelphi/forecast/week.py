@@ -89,9 +89,10 @@ def published_week(
     history: History,
     origin: date,
     tomorrow: Sequence[Forecast],
+    theta: float | None = None,
 ) -> OriginWeek:
     """The week after an origin for all streams, with what is published of tomorrow. The history is
-    that of the roots."""
+    that of the roots; theta joins kinds of conflict (conflict_risk.py), by past weeks if None."""
     answer = stack.answer(history, origin)
     logits = direct(origin)
     daily, within = expit(logits[:, :AHEAD]), expit(logits[:, AHEAD])
@@ -121,17 +122,21 @@ def published_week(
     ):
         chances = expit(of)
         said[name] = forecasts(name, chances[:, :AHEAD], chances[:, AHEAD], answer.rows, escalation)
-    return OriginWeek(said, onset_cells(history, origin), _conflict(history, came, said))
+    return OriginWeek(said, onset_cells(history, origin), _conflict(history, came, said, theta))
 
 
 def _conflict(
-    history: History, came: Sequence[WeekOutcomes], said: dict[str, list[WeekForecast]]
+    history: History,
+    came: Sequence[WeekOutcomes],
+    said: dict[str, list[WeekForecast]],
+    theta: float | None,
 ) -> dict[str, FloatArray]:
     """That any kind of conflict surges within the week, by forecaster (conflict_risk.py)."""
     past = conflict_past(history, np.stack([each.within for each in came]))
     places = conflict_places(history.codes)
+    joining = past.theta if theta is None else theta
     joined = {
-        name: any_surge(np.stack([one.within[SURGE, places] for one in of_streams]), past.theta)
+        name: any_surge(np.stack([one.within[SURGE, places] for one in of_streams]), joining)
         for name, of_streams in said.items()
     }
     return {**joined, USUAL: past.usual}
