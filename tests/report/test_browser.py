@@ -1,5 +1,6 @@
 """The report's page in a real browser."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -250,15 +251,24 @@ def test_on_paper_all_countries_are_there_and_no_controls(browser: Any, folder: 
     paper = "getComputedStyle(document.body).backgroundColor"
     with opened(browser, folder / "full.html", color_scheme="dark") as (page, watch):
         dark = page.evaluate(paper)
+        page.evaluate("window.print = () => window.dispatchEvent(new Event('beforeprint'))")
+        page.click(".print-all-countries")
         page.emulate_media(media="print", color_scheme="dark")
-        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate(paper) == "rgb(255, 255, 255)"
         assert page.locator("#all-countries article:visible").count() == 12
-        assert page.locator("select:visible, input:visible, :not(th) > button:visible").count() == 0
+        controls = "select:visible, input:visible, :not(th) > button:not(.explains):visible"
+        assert page.locator(controls).count() == 0
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert page.locator("#all-countries article").count() == 0
         page.emulate_media(media="screen", color_scheme="dark")
         assert page.evaluate(paper) == dark
+        assert watch.trouble == []
+
+
+def test_what_is_printed_without_asking_is_two_pages(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html") as (page, watch):
+        printed = page.pdf(format="A4", margin={"top": "1.2cm", "bottom": "1.2cm"})
+        assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 2
         assert watch.trouble == []
 
 
@@ -285,11 +295,13 @@ def test_the_first_screen_is_the_next_seven_days(browser: Any, folder: Path, wid
             assert line.is_visible() and line.inner_text() == sentence
             box = line.bounding_box()
             assert box["y"] + box["height"] < 900
+        yesterday = page.locator("#section-yesterday").bounding_box()
+        assert yesterday["y"] < 900  # it begins on the first screen
         assert page.locator("ol.unusual > li:visible").count() == len(week.unusual)
         first = page.locator("ol.unusual > li").first
         assert week.unusual[0].name in first.inner_text()
         assert percent(week.unusual[0].events[0].published) in first.inner_text()
-        assert first.bounding_box()["y"] < 900
+        assert first.bounding_box()["y"] > yesterday["y"]
         for part in ("#escalations", "#onsets", "#week-record"):
             assert page.locator(part).is_visible()
         assert not is_too_wide(page)

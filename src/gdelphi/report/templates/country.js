@@ -1,5 +1,5 @@
 // A country in detail, drawn when it is opened.
-const state = { index: null, target: 1, week: 1 };
+const state = { index: null, target: 1, week: 1, whole: false };
 
 function phraseList(title, phrases, none) {
   const most = Math.max(1, ...phrases.map((phrase) => phrase[0]));
