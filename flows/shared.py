@@ -16,6 +16,7 @@ from prefect.flows import Flow
 from gdelphi.app.notify import notify
 from gdelphi.app.run_lock import run_lock, take_unended
 from gdelphi.common.settings import Settings, load_settings
+from gdelphi.gdelt.countries import with_streams
 
 DOWNLOADS: Final = "ingest"  # the one step that is tried again: others would fail alike
 DELAYS: Final = [60.0, 300.0, 900.0]  # seconds before each further try
@@ -28,7 +29,7 @@ def flow_settings() -> Settings:
     finds them. Not a parameter of flows: settings name commands to run, and whoever may start a run
     is not to choose those.
     """
-    return load_settings().settings
+    return with_streams(load_settings().settings)
 
 
 def run_day(as_of: date | None) -> date:

@@ -132,6 +132,7 @@ def test_config_says_where_values_come_from(tmp_path: Path) -> None:
         (["ingest", "--jobs", "0"], 2, "ingest.jobs = 0 (flag)"),
         (["status"], 1, "no store at data/gdelphi.duckdb"),
         (["sql", "select 1", "--format", "xml"], 2, "xml"),
+        (["phrases", "--stream", "Keny", "--day", "2021-01-01"], 2, "nearest are KE (Kenya)"),
         (["config", "--config", "absent.toml"], 2, "no settings file at absent.toml"),
     ],
 )

@@ -1,10 +1,12 @@
 """The demo: where it may write, and the settings that it leaves. `make demo` is the whole of it."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from gdelphi.app import demo
+from gdelphi.app.commands import demo as demo_command
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.settings import load_settings
 
@@ -56,3 +58,21 @@ def test_its_settings_can_be_used_from_anywhere(tmp_path: Path) -> None:
     assert made.flows.models == tmp_path / "models"
     assert made.report.folder == tmp_path / "reports"
     assert (made.train.steps, made.train.seed) == (demo.STEPS, 3)
+
+
+def test_what_it_tells_to_go_on_with_works_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "gdelphi"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert demo_command.program() == ".venv/bin/gdelphi"  # as `make demo` calls it
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert demo_command.program() == "gdelphi"
+    monkeypatch.setattr(sys, "argv", ["__main__.py"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert demo_command.program() == f"{sys.executable} -m gdelphi"

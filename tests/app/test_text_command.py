@@ -72,9 +72,9 @@ def test_errors_say_what_is_wrong(
     settings: Settings, trained: TextTrained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     unknown = run(
-        settings, monkeypatch, "forecast", "--model", trained.folder, "--streams", "XX"
+        settings, monkeypatch, "forecast", "--model", trained.folder, "--streams", "Nauru"
     ).exception
-    assert isinstance(unknown, ForecastError) and "does not know XX" in str(unknown)
+    assert isinstance(unknown, ForecastError) and "does not know NR" in str(unknown)
     missing = run(settings, monkeypatch, "forecast", "--model", tmp_path / "no").exception
     assert isinstance(missing, GdelphiError) and "gdelphi text train" in str(missing)
 

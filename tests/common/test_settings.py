@@ -92,6 +92,13 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
+    "text", ["", "30 11 * * *", "*/15 0-6,22 1,15 jan-MAR mon-fri", "0 1 * * 0"]
+)
+def test_cron_lines_are_taken(text: str) -> None:
+    assert load_settings(None, {"flows.training": text}).settings.flows.training == text
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("stoer = 'x'", r"unknown setting 'stoer'; the nearest known one is 'store'"),
@@ -100,6 +107,10 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         ("[ingest]\njobs = 0", r"ingest.jobs = 0 \(gdelphi.toml\)"),
         ("store_memory = 'lots'", r"store_memory = 'lots'"),
         ("ingest = 3", r"unknown setting 'ingest'"),
+        ("[flows]\ndaily = 'every day'", r"flows.daily = 'every day' .*not a cron line: 2 fields"),
+        ("[flows]\ndaily = '30 24 * * *'", r"'24' is no hour from 0 to 23"),
+        ("[flows]\ntraining = '0 1 * * */0'", r"'\*/0' is no day of the week"),
+        ("[report]\nwatchlist = 'KE'", r"report.watchlist = 'KE' \(gdelphi.toml\)"),
         ("store = ", r"gdelphi.toml cannot be read as TOML"),
     ],
 )

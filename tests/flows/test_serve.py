@@ -335,7 +335,7 @@ def test_a_run_without_a_server_has_one_that_ends_with_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not Prefect's own, which a killed run leaves behind."""
-    here = settings.model_copy(update={"store": tmp_path / "s.duckdb"})
+    here = settings.model_copy(update={"store": tmp_path / "data" / "s.duckdb"})  # not there yet
     started: list[Child] = []
     seen: list[tuple[str | None, int | None]] = []
 
@@ -354,6 +354,7 @@ def test_a_run_without_a_server_has_one_that_ends_with_it(
     stub = SimpleNamespace(ingest=run)
     monkeypatch.setattr(serve.importlib, "import_module", lambda _: stub)
     serve.run_once(here, "ingest", None)
+    assert serve.prefect_home(here).is_dir(), "its database has a place"
     assert len(started) == 1 and len(seen) == 1
     api, ended = seen[0]
     assert api and api.startswith("http://127.0.0.1:") and ended is None

@@ -1,6 +1,7 @@
 """The expected day by the decoder: in words, chosen on validation B, and without a look ahead."""
 
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from gdelphi.forecast.decoded_day import (
     read_expected_choice,
 )
 from gdelphi.forecast.expected_day import expected_day_in_brief
+from gdelphi.forecast.prediction import BriefAtom
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.expected import DECODER, START, USUAL, YESTERDAY, ExpectedJudge
 from gdelphi.measures.pack import Pack
+from gdelphi.measures.phrases import lineage
 from gdelphi.model.data import load_training_data
 from gdelphi.model.decoder_start import RecentCloud
 from gdelphi.model.decoder_task import DECODER_FOLDER, DecoderSettings, train_decoder
@@ -62,6 +65,14 @@ def decoder_of(predictor: Predictor) -> DayDecoder:
     return predictor.decoder
 
 
+def assert_within_roots(brief: Sequence[BriefAtom], shares: Mapping[str, float]) -> None:
+    """Phrases of a root have no more than its share together."""
+    assert brief
+    for root, share in shares.items():
+        own = [atom.weight for atom in brief if lineage(atom.phrase.code).root == root]
+        assert sum(own) <= share + 1e-9
+
+
 def test_the_brief_is_the_decoders_its_starts_or_the_futures(
     decoding: Predictor, predictor: Predictor
 ) -> None:
@@ -69,14 +80,18 @@ def test_the_brief_is_the_decoders_its_starts_or_the_futures(
     futures = forecasts.futures(0)
     day = decoder_of(decoding).at(END)[0]
     assert day is not None
+    roots = forecasts.published(0, futures)["root"]
+    shares = dict(zip(roots.codes, roots.share_mean.tolist(), strict=True))
     for shown, atoms in ((True, day.decoded), (False, day.start)):
         decoding.shows_decoder = shown
-        assert forecasts.brief(0, futures) == name_decoded_day(atoms, day.recent, decoding.pack)
+        named = name_decoded_day(atoms, day.recent, decoding.pack, shares)
+        assert forecasts.brief(0, futures, roots) == named
     # A model without a decoder has the mean of its futures.
     assert predictor.decoder is None
     other = predictor.forecasts_at(day_at(END), ("root",))
-    mean = expected_day_in_brief(futures, predictor.settings.measures)
-    assert other.brief(0, other.futures(0)) == mean
+    mean = expected_day_in_brief(futures, predictor.settings.measures, shares)
+    assert other.brief(0, other.futures(0), roots) == mean
+    assert_within_roots(mean, shares)
 
 
 def test_a_brief_is_in_phrases_of_the_recent_past(decoding: Predictor) -> None:
@@ -84,9 +99,13 @@ def test_a_brief_is_in_phrases_of_the_recent_past(decoding: Predictor) -> None:
         assert day is not None
         brief = name_decoded_day(day.decoded, day.recent, decoding.pack)
         weights = [atom.weight for atom in brief]
-        assert sum(weights) == pytest.approx(1)
+        assert 0 < sum(weights) <= 1 + 1e-9
         assert weights == sorted(weights, reverse=True)
         assert len({atom.phrase for atom in brief}) == len(brief) <= len(day.decoded.weights)
+        shares = {f"{root:02}": root / 210 for root in range(1, 21)}
+        assert_within_roots(
+            name_decoded_day(day.decoded, day.recent, decoding.pack, shares), shares
+        )
         columns = decoding.pack.phrases_of(day.recent.slots)
         known = set(zip(*columns, strict=True))
         assert all(tuple(atom.phrase) in known for atom in brief)

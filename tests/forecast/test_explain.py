@@ -205,8 +205,8 @@ def test_a_level_may_be_named(predictor: Predictor) -> None:
 def test_unknown_events_and_streams_are_refused_with_the_nearest(predictor: Predictor) -> None:
     with pytest.raises(ForecastError, match=r"no event 1459.*145 \("):
         explain(predictor, predictor.streams[0], "1459", AT)
-    with pytest.raises(ForecastError, match="does not know the stream XX"):
-        explain(predictor, "XX", "14", AT)
+    with pytest.raises(ForecastError, match=r"does not know Nauru \(NR\)"):
+        explain(predictor, "NRU", "14", AT)
 
 
 def test_the_command_tells_the_whole_chain(

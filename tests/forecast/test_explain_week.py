@@ -60,7 +60,7 @@ def of_week(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> Predictor:
     stream = predictor.streams[0]
     said = [week_forecast(name, stream, -0.3) for name in FORECASTERS]
     onset = np.zeros(len(ROOTS), dtype=np.bool_)
-    week = WeekPrediction(stream, AT.origin, *said, onset, possible_weeks())
+    week = WeekPrediction(stream, AT.origin, *said, onset, {}, possible_weeks())
     shape = (len(TARGETS), AHEAD + 1, len(predictor.streams), len(ROOTS))
 
     def answer(*_: Any) -> Any:

@@ -413,7 +413,8 @@ def test_the_command_calibrates_and_tells(predictor: Predictor, command: Call, m
 @pytest.mark.parametrize(
     ("words", "exit_code", "part"),
     [
-        (("--streams", "XX"), 1, "does not know the stream XX"),
+        (("--streams", "XX"), 2, "'XX' is no country's code or name"),
+        (("--streams", "Nauru"), 1, "does not know Nauru (NR); it knows"),
         (("--horizon", "9"), 2, "--horizon"),
         (("--origin", "soon"), 2, "'soon' is not a day"),
         (("--origin", "2001-01-01"), 1, "not a complete news day"),
@@ -444,8 +445,8 @@ def test_three_lines_of_python_make_a_forecast(
     assert (prediction.stream, prediction.target_day) == (predictor.streams[1], day_at(78))
     again = loaded.forecast(predictor.streams[1])
     assert again.origin == day_at(DAYS - 1)
-    with pytest.raises(ForecastError, match="does not know the stream XX"):
-        loaded.forecast("XX", ORIGIN)
+    with pytest.raises(ForecastError, match=r"does not know Nauru \(NR\)"):
+        loaded.forecast("nauru", ORIGIN)
     with pytest.raises(ForecastError, match="neither a day"):
         loaded.forecast(predictor.streams[1], "soon")
     with pytest.raises(ForecastError, match="not a complete news day"):

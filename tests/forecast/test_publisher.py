@@ -17,6 +17,7 @@ from gdelphi.common.types import (
     Forecast,
     make_forecast,
 )
+from gdelphi.forecast.member_range import beyond, hold, negative_members
 from gdelphi.forecast.publisher import (
     BLOCKS,
     LevelForecasts,
@@ -29,8 +30,10 @@ from gdelphi.measures.profiles import Profiles, standard_events
 from gdelphi.scores.probabilities import brier
 from gdelphi.stack.linear import (
     Stack,
+    ask,
     default_stack,
     expit,
+    logit,
 )
 from helpers.profiles import day_number
 from helpers.stack_cases import DAYS, GivenForecaster, changing_world
@@ -102,8 +105,64 @@ def test_a_combination_that_does_worse_on_other_days_is_not_published(
     stack = publisher.stack.forecast(history, ORIGIN)[3]
     kept = (published.headline < published.occurs) & ~(published.surge >= published.occurs)
     assert kept.any()
-    np.testing.assert_array_equal(published.occurs[kept], stack.occurs[kept])
+    said = np.stack(
+        [member.forecast(history, ORIGIN)[3].occurs for member in publisher.combined.members]
+    )
+    held = np.clip(stack.occurs, said.min(axis=0), said.max(axis=0))
+    assert (held != stack.occurs).any()  # the stack says what no member says
+    np.testing.assert_array_equal(published.occurs[kept], held[kept])
     np.testing.assert_allclose(combined.occurs, stack.occurs, rtol=1e-12)
+
+
+def test_of_readings_that_say_the_same_none_counts_against_the_other(
+    world: tuple[Profiles, FloatArray],
+) -> None:
+    history, truth = world
+    noise = np.random.default_rng(8).normal(size=(2, *truth.shape))
+    sharp, sharper = (
+        GivenForecaster(expit((1 + number / 2) * logit(truth) + noise[number] / 50), name=name)
+        for number, name in enumerate(("sharp", "sharper"))
+    )
+    publisher = fit_publisher(
+        "root", history, [sharp, sharper], before=BEFORE, validation_b=VALIDATION_B
+    )
+    choice = publisher.choices["occurs"]
+    assert choice.published == "combined" and choice.ridge is not None
+    fitted = publisher.combined.coefficients()["occurs"]
+    start = publisher.stack.coefficients()["occurs"]
+    assert negative_members(fitted, start) == []
+    assert choice.said[0] < 0.1 and choice.said[1] > 0.9
+    answers = ask(publisher.members, history, ORIGIN)
+    members = [answers[member.name] for member in publisher.all_members() if member.name != "stack"]
+    for place, one in enumerate(publisher.forecast(history, ORIGIN)):
+        said = np.stack([answer[place].occurs for answer in members])
+        loose = (one.headline < one.occurs) & ~(one.surge >= one.occurs)
+        assert (one.occurs >= said.min(axis=0) - 1e-12)[loose].all()
+        assert (one.occurs <= said.max(axis=0) + 1e-12)[loose].all()
+
+
+def test_numbers_are_held_to_what_is_said_and_marked_beyond_it() -> None:
+    said = np.array([[0.04, 0.2, np.nan], [0.34, 0.1, np.nan]])
+    held = hold(np.array([0.48, 0.15, 0.7]), said)
+    np.testing.assert_array_equal(held, [0.34, 0.15, 0.7])
+    assert np.isnan(hold(np.array([np.nan, 0.15, 0.7]), said)[0])
+    marks = beyond(np.array([0.01, 0.5, 0.97, np.nan]), (0.02, 0.9))
+    assert marks == [True, False, True, False]
+
+
+def test_a_kept_combination_with_a_negative_weight_is_refused(
+    published: Publisher, tmp_path: Path
+) -> None:
+    path = tmp_path / "published-root.json"
+    published.save(path)
+    readings = [published.combined.members[-1]]
+    assert Publisher.load(path, readings).choices["occurs"].said == published.choices["occurs"].said
+    content = json.loads(path.read_text())
+    assert content["choices"]["occurs"]["published"] == "combined"
+    content["combined"]["occurs"]["logit given"] = -1.47
+    path.write_text(json.dumps(content))
+    with pytest.raises(ForecastError, match=r"negative weight of given.*gdelphi calibrate"):
+        Publisher.load(path, readings)
 
 
 def test_readings_that_know_nothing_cost_next_to_nothing(

@@ -84,7 +84,23 @@ def test_bits_are_the_expected_gain_in_log_score() -> None:
     assert math.isfinite(bits(chances(1.0, 0.0)))
 
 
-def test_streams_are_ranked_by_the_sum_over_conflict(said: StoredWeek) -> None:
+def test_streams_are_ranked_by_one_joint_number(said: StoredWeek) -> None:
+    ranked = unusual_streams(said)
+    worth = {stream: bits(said.conflict[stream]) for stream in STREAMS}
+    assert [one.stream for one in ranked] == sorted(
+        (stream for stream in STREAMS if worth[stream] >= LEAST), key=lambda each: -worth[each]
+    )
+    assert [one.chances for one in ranked] == [said.conflict[one.stream] for one in ranked]
+    # One noisy event of six, however large, does not move a country up.
+    last = ranked[-1].stream
+    key = (last, "19", "surge")
+    noisy = replace(said.cells[key], within=chances(0.98, 0.02))
+    again = unusual_streams(replace(said, cells={**said.cells, key: noisy}))
+    assert [one.stream for one in again] == [one.stream for one in ranked]
+
+
+def test_without_it_streams_are_ranked_by_the_sum_over_conflict(said: StoredWeek) -> None:
+    said = replace(said, conflict={})
     ranked = unusual_streams(said)
     totals = {
         stream: sum(bits(cell.within) for cell in ranked_cells(said, stream)) for stream in STREAMS

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gdelphi.common.settings import Settings
-from gdelphi.report.choose import read_forecast_folder
+from gdelphi.forecast.stored_week import read_week
+from gdelphi.report.choose import read_forecast_folder, said_before
 from gdelphi.report.content import CountryReport
 from gdelphi.report.countries import forecast_countries
 from gdelphi.report.past import PastNews, read_past
@@ -35,6 +36,7 @@ def countries_of(settings: Settings, folder: Path, origin: date = ORIGIN) -> lis
     manifest = forecasts.at(origin)
     assert manifest is not None
     past = past_of(settings, origin, manifest.recipe.streams)
+    forecast = forecasts.load(manifest)
     return forecast_countries(
-        settings, forecasts.load(manifest), past, forecasts.published_before(origin)
+        settings, forecast, past, said_before(forecasts.week_before(origin)), read_week(forecast)
     )

@@ -233,7 +233,7 @@ def _change(country: CountryReport, number: int) -> Change:
         target=best.target,
         published=best.published,
         before=before,
-        against="yesterday" if number % 4 else "usual",
+        against="last forecast" if number % 4 else "usual",
         reasons=[
             "the share of this event rose from 4% to 11% over the last three days",
             "past days like this one were followed by it 6 times in 10",

@@ -46,7 +46,12 @@ def example_week(
             number = int(chance.integers(possible + 1))
             having[stream, code] = PossibleWeeks(number, possible, number / possible)
     escalations = {stream: _chances(*map(float, chance.beta(2, 6, 2))) for stream in streams}
-    return StoredWeek(origin, tuple(streams), cells, rows, escalations, having)
+    usual = chance.uniform(0.4, 0.8, len(streams))
+    conflict = {
+        stream: _chances(float(own + chance.uniform(0, 0.18)), float(own))
+        for stream, own in zip(streams, usual, strict=True)
+    }
+    return StoredWeek(origin, tuple(streams), cells, rows, escalations, having, conflict)
 
 
 def _factors(chance: np.random.Generator) -> list[float]:
@@ -76,6 +81,10 @@ def tables_of(week: StoredWeek) -> dict[str, pa.Table]:
         {"stream": stream, **_named(chances, undefined=stream == week.streams[-1])}
         for stream, chances in week.escalations.items()
     ]
+    conflict = [
+        {"stream": stream, **_named(chances, undefined=False)}
+        for stream, chances in week.conflict.items()
+    ]
     weeks = [
         {
             "stream": stream, "future": number, "weight": 0.25,
@@ -88,6 +97,7 @@ def tables_of(week: StoredWeek) -> dict[str, pa.Table]:
         "week": pa.Table.from_pylist(said),
         "week_rows": pa.Table.from_pylist(rows),
         "escalations": pa.Table.from_pylist(escalations, ESCALATIONS),
+        "conflict": pa.Table.from_pylist(conflict, ESCALATIONS),
         "weeks": pa.Table.from_pylist(weeks, WEEKS),
     }
 

@@ -1,5 +1,6 @@
 """The report's page in a real browser."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from gdelphi.common.percent import percent, thousandths
 from gdelphi.report import views
+from gdelphi.report.content import PastSaid, Report, Timeline, Yesterday
 from gdelphi.report.page import (
     FrontEntry,
     render,
@@ -21,14 +23,27 @@ __all__ = ["browser"]
 
 PHONE, DESKTOP = 380, 1280
 WIDTHS = (390, 820, 1280)
-SECTIONS = {"full": 7, "hostile": 7, "tomorrow": 6, "none": 5}
+SECTIONS = {"full": 8, "hostile": 7, "tomorrow": 6, "none": 5}
+
+
+def with_past(report: Report) -> Report:
+    """A report with a judged day, and with what was said and came of its countries."""
+    record = report.record
+    judged = Yesterday(
+        day=report.origin, asked=240, expected=61.5, came=58, brier=0.08, stack=0.09,
+        misses=record.misses[:3], hits=record.hits[:3],
+    )  # fmt: skip
+    line = PastSaid(code="14", label="Protest", published=[0.2] * 60, came=[True, None] * 30)
+    past = Timeline(source="forecasts", days=report.days[:60], lines=[line])
+    countries = [country.model_copy(update={"timeline": past}) for country in report.countries]
+    return report.model_copy(update={"yesterday": judged, "countries": countries})
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pages: full, without a forecast, of tomorrow alone, hostile, and the front."""
     made = tmp_path_factory.mktemp("pages")
-    full = example_report(streams=tuple(STREAMS[:12]), futures=10)
+    full = with_past(example_report(streams=tuple(STREAMS[:12]), futures=10))
     for name, report in (
         ("full", full),
         ("none", example_report(streams=tuple(STREAMS[:5]), forecast=False)),
@@ -119,6 +134,46 @@ def test_the_table_sorts_and_filters(browser: Any, folder: Path) -> None:
         assert watch.trouble == []
 
 
+def test_a_country_is_found_by_code_alias_and_the_start_of_words(
+    browser: Any, folder: Path
+) -> None:
+    with opened(browser, folder / "full.html") as (page, watch):
+        names = "table.countries tbody tr:not([hidden]) th"
+        for typed in ("ken", "KEN", "ke", "kénya"):
+            page.fill(".filter", typed)
+            assert "Kenya" in "".join(page.locator(names).all_inner_texts()), typed
+        page.fill(".filter", "enya")  # no word begins so
+        assert page.locator(names).count() == 0
+        assert watch.trouble == []
+
+
+def test_every_published_number_has_the_command_that_explains_it(
+    browser: Any, folder: Path
+) -> None:
+    with opened(browser, folder / "full.html", hash="#UG") as (page, watch):
+        page.locator("#country td.published .explains").first.click()
+        code = page.locator("#country tbody th.event .code").first.inner_text()
+        command = text(page, ".explain-line code")
+        assert command == f"gdelphi explain --stream UG --event {code} --origin 2023-03-14"
+        assert page.evaluate("getSelection().toString()") == command
+        page.locator("#country td.within .explains").first.click()
+        assert text(page, ".explain-line code").endswith(" --horizon week")
+        assert page.locator("#country .past-said circle.came").count() == 30
+        assert watch.trouble == []
+
+
+def test_the_map_shows_what_is_followed_and_the_whole_if_asked(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "tomorrow.html") as (page, watch):
+        box = page.get_attribute(".world svg", "viewBox")
+        whole = page.get_attribute(".world svg", "data-whole")
+        assert box != whole and float(box.split()[2]) < 960
+        page.click(".map-zoom")
+        assert page.get_attribute(".world svg", "viewBox") == whole
+        fill = page.evaluate("getComputedStyle(document.querySelector('path.land.none')).fill")
+        assert "hatch" in fill
+        assert watch.trouble == []
+
+
 def test_a_country_opens_by_click_hash_map_and_list(browser: Any, folder: Path) -> None:
     with opened(browser, folder / "full.html", hash="#UG") as (page, watch):
         assert "Uganda" in text(page, "#country h3")
@@ -196,15 +251,24 @@ def test_on_paper_all_countries_are_there_and_no_controls(browser: Any, folder: 
     paper = "getComputedStyle(document.body).backgroundColor"
     with opened(browser, folder / "full.html", color_scheme="dark") as (page, watch):
         dark = page.evaluate(paper)
+        page.evaluate("window.print = () => window.dispatchEvent(new Event('beforeprint'))")
+        page.click(".print-all-countries")
         page.emulate_media(media="print", color_scheme="dark")
-        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate(paper) == "rgb(255, 255, 255)"
         assert page.locator("#all-countries article:visible").count() == 12
-        assert page.locator("select:visible, input:visible, :not(th) > button:visible").count() == 0
+        controls = "select:visible, input:visible, :not(th) > button:not(.explains):visible"
+        assert page.locator(controls).count() == 0
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert page.locator("#all-countries article").count() == 0
         page.emulate_media(media="screen", color_scheme="dark")
         assert page.evaluate(paper) == dark
+        assert watch.trouble == []
+
+
+def test_what_is_printed_without_asking_is_two_pages(browser: Any, folder: Path) -> None:
+    with opened(browser, folder / "full.html") as (page, watch):
+        printed = page.pdf(format="A4", margin={"top": "1.2cm", "bottom": "1.2cm"})
+        assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 2
         assert watch.trouble == []
 
 
@@ -231,11 +295,13 @@ def test_the_first_screen_is_the_next_seven_days(browser: Any, folder: Path, wid
             assert line.is_visible() and line.inner_text() == sentence
             box = line.bounding_box()
             assert box["y"] + box["height"] < 900
+        yesterday = page.locator("#section-yesterday").bounding_box()
+        assert yesterday["y"] < 900  # it begins on the first screen
         assert page.locator("ol.unusual > li:visible").count() == len(week.unusual)
         first = page.locator("ol.unusual > li").first
         assert week.unusual[0].name in first.inner_text()
         assert percent(week.unusual[0].events[0].published) in first.inner_text()
-        assert first.bounding_box()["y"] < 900
+        assert first.bounding_box()["y"] > yesterday["y"]
         for part in ("#escalations", "#onsets", "#week-record"):
             assert page.locator(part).is_visible()
         assert not is_too_wide(page)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gdelphi.common.settings import Settings
-from gdelphi.report.changes import MOST, changes_of
+from gdelphi.forecast.stored_week import read_week
+from gdelphi.report.changes import FALLS, changes_of
 from gdelphi.report.past import PastNews
 from helpers.measured_world import day_at, measured
 from helpers.report_countries import ORIGIN, countries_of, past_of
@@ -49,19 +50,47 @@ def test_against_what_is_usual_where_nothing_was_said_before(
     assert all(change.target == "headline" for change in changes)
 
 
-def test_against_yesterday_where_it_was_and_only_what_is_watched(
+def test_against_the_same_day_as_it_was_forecast_before(
     settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
 ) -> None:
     stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
-    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=1), streams), lambda *_: 0.85)
+    # Of its own tomorrow, another day of the week, the last forecast said .85: no change is that.
+    earlier = recipe_at(ORIGIN - timedelta(days=1), streams, week=True)
+    week = read_week(stored(tmp_path, earlier, lambda *_: 0.85))
+    assert week is not None
     changes = changes_of(countries_of(settings, tmp_path), streams[1:], past)
-    assert len(changes) == MOST
-    assert (changes[0].code, changes[0].published, changes[0].before) == ("14", 0.02, 0.85)
     assert {change.stream for change in changes} == {streams[1]}
-    assert {change.against for change in changes} == {"yesterday"}
-    moved = [abs(change.published - change.before) for change in changes]
-    assert moved == sorted(moved, reverse=True)
-    assert "19" not in {change.code for change in changes if change.target == "headline"}
+    assert {change.against for change in changes} == {"last forecast"}
+    for change in changes:
+        said = week.cells[change.stream, change.code, change.target].days[1].published
+        assert said is not None and change.before == round(said, 5) != 0.85
+
+
+def test_rises_and_falls_are_ranked_apart(
+    settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
+) -> None:
+    def falling(stream: str, level: str, code: str, target: str) -> float | None:
+        return 0.25 if code in ("14", "17") else 0.01  # before a weekend most of it falls, by more
+
+    stored(tmp_path, recipe_at(ORIGIN, streams), falling)
+    changes = changes_of(countries_of(settings, tmp_path), streams, past)
+    moved = [change.published - change.before for change in changes]
+    assert [move > 0 for move in moved] == [True] * 4 + [False] * FALLS
+    assert moved[:4] == sorted(moved[:4], reverse=True) and moved[4:] == sorted(moved[4:])
+
+
+def test_a_headline_is_held_against_such_days_of_the_week(
+    settings: Settings, streams: tuple[str, ...], past: PastNews, tmp_path: Path
+) -> None:
+    stored(tmp_path, recipe_at(ORIGIN, streams), probability_of)
+    country = countries_of(settings, tmp_path)[0]
+    saturday = [
+        p.model_copy(update={"members": {**p.members, "weekday": p.published}})
+        for p in country.probabilities
+    ]
+    quiet = country.model_copy(update={"probabilities": saturday})
+    assert changes_of([country], streams, past)
+    assert changes_of([quiet], streams, past) == []  # usual for a Saturday, if low for a week
 
 
 def test_reasons_say_what_can_be_checked(
@@ -81,7 +110,9 @@ def test_reasons_say_what_can_be_checked(
     assert f"{standing.share:.1%} on {ORIGIN}" in days
     assert f"median of {standing.median:.1%} over the {standing.days} days" in days
     assert report == (f"the strongest report of it, mentioned 20 times on {day_at(67)}: report 2")
-    assert futures == f"among the phrases of 4 of 4 futures, 4 of them drawn from {day_at(67)}"
+    assert futures == (
+        f"4 of 4 futures have it, >99% of the weight; 4 of them drawn from {day_at(67)}"
+    )
 
 
 def test_where_there_is_no_evidence_no_report_is_named(
@@ -91,7 +122,7 @@ def test_where_there_is_no_evidence_no_report_is_named(
     changes = changes_of(countries_of(settings, tmp_path), streams, past)
     protest = next(change for change in changes if change.code == "14")
     assert len(protest.reasons) == 3
-    assert protest.reasons[-2] == "among the phrases of 0 of 4 futures"
+    assert protest.reasons[-2] == "0 of 4 futures have it, <1% of the weight"
 
 
 def test_a_stack_that_is_published_is_told(

@@ -11,11 +11,13 @@ import pytest
 from gdelphi.common.settings import Settings
 from gdelphi.forecast import tables as forecast_tables
 from gdelphi.forecast.archive import Recipe
+from gdelphi.forecast.stored_week import read_week
+from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import read_profiles, standard_events
 from gdelphi.report import countries as gather
 from gdelphi.report.choose import read_forecast_folder
 from gdelphi.report.content import CONFLICT
-from gdelphi.report.countries import past_countries
+from gdelphi.report.countries import brief_phrases, past_countries
 from gdelphi.store.status import read_status
 from helpers.measured_world import DAYS, GONE, changed, copied_store, day_at, measured
 from helpers.report_countries import ORIGIN, countries_of, past_of, settings, streams
@@ -85,17 +87,39 @@ def test_numbers_are_those_of_the_forecast_and_undefined_targets_are_left_out(
     assert one.yesterday is None
 
 
-def test_yesterday_is_what_was_published_one_origin_earlier(
+def test_yesterday_is_what_was_said_of_the_same_day_one_origin_earlier(
     settings: Settings, streams: tuple[str, ...], recipe: Recipe, tmp_path: Path
 ) -> None:
     stored(tmp_path, recipe)
-    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=2), streams), lambda *_: 0.9)
+    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=2), streams, week=True))
     first = countries_of(settings, tmp_path)[0].probabilities[0]
     assert first.yesterday is None
-    stored(tmp_path, recipe_at(ORIGIN - timedelta(days=1), streams[:1]), lambda *_: 0.8)
+    # of tomorrow it said 0.8, which was another day of the week: that is nothing to compare with
+    earlier = recipe_at(ORIGIN - timedelta(days=1), streams[:1], week=True)
+    week = read_week(stored(tmp_path, earlier, lambda *_: 0.8))
+    assert week is not None
     here, elsewhere = countries_of(settings, tmp_path)
-    assert here.probabilities[0].yesterday == 0.8
+    for each in here.probabilities:
+        said = week.cells[streams[0], each.code, each.target].days[1].published
+        assert each.yesterday == (None if said is None else round(said, 5))
     assert elsewhere.probabilities[0].yesterday is None
+
+
+def test_the_usual_of_a_surge_is_its_frequency(
+    settings: Settings, streams: tuple[str, ...], tmp_path: Path
+) -> None:
+    week = read_week(stored(tmp_path, recipe_at(ORIGIN, streams, week=True)))
+    assert week is not None
+    country = countries_of(settings, tmp_path)[0]
+    for each in country.probabilities:
+        if each.target != "surge":
+            assert each.usual == 0.2  # the climatology member, which is how often it came
+        elif (frequency := week.cells[streams[0], each.code, "surge"].days[0].usual) is not None:
+            assert each.usual == round(frequency, 5)
+    other = tmp_path / "without a week"
+    stored(other, recipe_at(ORIGIN, streams))
+    surges = [p for p in countries_of(settings, other)[0].probabilities if p.target == "surge"]
+    assert surges and all(p.usual is None for p in surges)  # not what a member says of it
 
 
 def test_the_map_gets_the_likeliest_conflict_surge_and_the_largest_change(
@@ -149,7 +173,7 @@ def test_phrases_events_and_evidence_come_in_the_order_of_their_ranks(
 ) -> None:
     stored(tmp_path, recipe)
     country = countries_of(settings, tmp_path)[0]
-    assert [p.weight for p in country.brief] == [0.5, 0.25]
+    assert [p.weight for p in country.brief] == [0.03333, 0.01667]  # of a root with 5% of the news
     (event,) = country.events
     assert (event.code, event.headline, event.occurs) == ("19", 0.3, 0.3)
     assert [p.words for p in event.who] == ["actor1 number 1", "actor1 number 2"]
@@ -172,9 +196,27 @@ def test_the_latest_day_in_brief_is_its_descriptor(
     country = past_countries(settings, past_of(settings, ORIGIN, streams))[0]
     world = measured(tmp_path_factory)
     assert 3 <= len(country.latest) <= 10
-    assert sum(p.weight for p in country.latest) == pytest.approx(1, abs=1e-3)
-    codes = set(world.cloud(streams[0], 70).code.values())
-    assert {p.code for p in country.latest} <= codes
+    assert 0.5 < sum(p.weight for p in country.latest) < 1 + 1e-3
+    cloud = world.cloud(streams[0], 70)
+    codes = cloud.code.values()
+    assert {p.code for p in country.latest} <= set(codes)
+    # A phrase stands for reports of its own root: those of a root have no more than its share.
+    for root in {lineage(p.code).root for p in country.latest}:
+        share = sum(cloud.weights[at] for at, code in enumerate(codes) if code[:2] == root)
+        shown = [p.weight for p in country.latest if lineage(p.code).root == root]
+        assert sum(shown) <= share + 1e-3
+    assert all(p.root for p in country.latest)
+
+
+def test_phrases_of_a_root_have_no_more_than_its_expected_share() -> None:
+    brief = [{"rank": 1, "weight": 0.31, "code": "190", "phrase": "a", "stream": "SO"},
+             {"rank": 2, "weight": 0.29, "code": "042", "phrase": "b", "stream": "SO"},
+             {"rank": 3, "weight": 0.10, "code": "193", "phrase": "c", "stream": "SO"}]  # fmt: skip
+    means = {"19": 0.041, "04": 0.5}
+    shares = [{"level": "root", "code": code, "mean": mean} for code, mean in means.items()]
+    told = brief_phrases(brief, shares)
+    assert [(p.code, p.root) for p in told[:1]] == [("042", "Consult")]
+    assert [p.weight for p in told] == [0.29, 0.031, 0.01]
 
 
 def test_without_measures_the_days_largest_roots_stand_for_it(
@@ -225,6 +267,7 @@ def test_column_names_are_those_of_the_tables() -> None:
     assert tuple(gather.ARGUMENTS) == forecast_tables.ARGUMENTS
     assert gather.QUANTILES == forecast_tables.QUANTILES
     assert forecast_tables.FUTURES_COLUMN in gather.NOT_MEMBERS
+    assert forecast_tables.BEYOND_COLUMN in gather.NOT_MEMBERS
 
 
 def test_a_report_needs_no_torch() -> None:

@@ -41,10 +41,10 @@ def test_a_real_forecast_becomes_a_report_and_is_scored(
         for each in country.probabilities:
             value = published[country.stream, each.level, each.code, each.target]
             assert each.published == pytest.approx(value, abs=1e-5)
-            assert each.yesterday is not None or each.target == "surge"  # then undefined
+            assert each.yesterday is None  # this model says nothing of the day after tomorrow
             if each.level == "root":
                 assert set(each.members) >= {"profiles", "direct", "climatology"}
     assert len(report.changes) == 10
-    assert {change.against for change in report.changes} == {"yesterday"}
+    assert {change.against for change in report.changes} == {"usual"}
     assert content["record"]["source"] == "none"
     assert "Only 2 days of stored forecasts" not in report.record.note  # day 74 lies ahead

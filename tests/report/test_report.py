@@ -215,8 +215,8 @@ def test_a_damaged_forecast_elsewhere_is_told_and_the_report_comes_out(
 ) -> None:
     broken = stored(forecasts, recipe_at(day_at(50), streams))
     (broken.folder / "forecast.json").write_text("{")
-    yesterdays = stored(forecasts, recipe_at(day_at(69), streams))
-    (yesterdays.folder / "probabilities.parquet").write_bytes(b"")
+    yesterdays = stored(forecasts, recipe_at(day_at(69), streams, week=True))
+    (yesterdays.folder / "week.parquet").write_bytes(b"")
     report = made(settings, forecasts).report
     banners = [each for each in report.banners if "A stored forecast was passed over" in each]
     assert len(banners) == 2

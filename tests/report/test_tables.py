@@ -4,6 +4,7 @@ import csv
 import io
 from datetime import timedelta
 
+import pandas  # type: ignore[import-untyped]
 import pytest
 
 from gdelphi.common.texts import guarded
@@ -32,7 +33,7 @@ def test_every_probability_is_a_row(report: Report) -> None:
     for row, (stream, probability) in zip(rows, probabilities, strict=True):
         assert (row["stream"], row["code"], row["target"]) == (
             stream,
-            probability.code,
+            f"cameo-{probability.code}",
             probability.target,
         )
         assert float(row["published"]) == probability.published
@@ -44,7 +45,7 @@ def test_shares_are_past_days_and_the_forecast(report: Report) -> None:
     rows = [
         row
         for row in read(report, "shares.csv")
-        if (row["stream"], row["code"]) == ("KE", report.countries[0].shares[0].code)
+        if (row["stream"], row["code"]) == ("KE", f"cameo-{report.countries[0].shares[0].code}")
     ]
     assert len(rows) == len(report.days) + 1
     assert rows[-1]["day"] == (report.origin + timedelta(days=1)).isoformat()
@@ -64,7 +65,7 @@ def test_events_carry_arguments_and_evidence(report: Report) -> None:
     rows = [
         row
         for row in read(report, "events.csv")
-        if (row["stream"], row["code"], row["level"]) == ("KE", event.code, event.level)
+        if (row["stream"], row["code"], row["level"]) == ("KE", f"cameo-{event.code}", event.level)
     ]
     assert [row["words"] for row in rows if row["what"] == "who"] == [x.words for x in event.who]
     sources = [row["source"] for row in rows if row["what"] == "evidence"]
@@ -93,3 +94,14 @@ def test_hostile_text_stays_in_its_cell() -> None:
         rows = list(csv.reader(io.StringIO(text)))
         assert len({len(row) for row in rows}) == 1, name
     assert any(HOSTILE in row["label"] for row in read(report, "probabilities.csv"))
+
+
+def test_codes_survive_a_reader_that_guesses_types(report: Report) -> None:
+    files = csv_files(report)
+    for name in ("probabilities.csv", "shares.csv", "events.csv", "changes.csv"):
+        codes = pandas.read_csv(io.StringIO(files[name]))["code"]
+        assert codes.str.fullmatch(r"cameo-\d{2,4}").all()
+    shares = pandas.read_csv(io.StringIO(files["shares.csv"]))
+    assert set(shares["code"].str.removeprefix("cameo-")) == {
+        share.code for country in report.countries for share in country.shares
+    }

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gdelphi.report.markdown import markdown
 from gdelphi.report.page import render
 from gdelphi.report.payload import payload
 from gdelphi.report.tables import csv_files
-from gdelphi.report.week import NO_WEEK, RANKED_BY, span, week_report
+from gdelphi.report.week import NO_WEEK, RANKED_BY_ANY, span, week_report
 from gdelphi.report.week_content import WeekSkill
 from gdelphi.report.week_record import JudgedRecord
 from helpers.report_checks import ORIGIN, check, forecasts, made, settings, streams
@@ -121,12 +122,29 @@ def test_the_sentences_say_where_what_and_how_far(report: Report, said: StoredWe
     where, what, trust = week.sentences
     country = week.unusual[0]
     first = country.events[0]
-    assert f"in {country.name}: “{first.label}”" in where
+    assert country.published is not None and country.usual is not None
+    joined = f"surges with {percent(country.published)}, usually {percent(country.usual)}"
+    assert f"in {country.name}: some kind of it {joined}; above all “{first.label}”" in where
     assert f"with {percent(first.published)}, usually {percent(first.usual)}" in where
     assert "to Tuesday 21 March 2023" in where
     assert what.startswith("The most unusual of all events is in ")
     assert what not in where and "likeliest on " in what
     assert "no forecast of a week has been judged yet" in trust
+    # With the week as it was forecast a day before, what has risen most.
+    low = said.cells["KE", "14", "headline"]
+    before = {
+        **said.cells,
+        ("KE", "14", "headline"): replace(low, within=low.within._replace(published=0.01)),
+    }
+    rows = {**said.rows, ("KE", "14"): said.rows["KE", "14"]._replace(usual=(2.0,) * 7)}
+    risen = week_report(replace(said, rows=rows), report.record, None, replace(said, cells=before))
+    assert risen.sentences[1] == (
+        "Since the last forecast most has risen in Kenya: “Protest” is a headline on at least one "
+        f"day with {percent(low.within.published)}, a day ago 1%."
+    )
+    # Without the joint number, as in older forecasts, countries are ranked by the sum.
+    old = week_report(replace(said, conflict={}), report.record)
+    assert "some kind of it" not in old.sentences[0] and "added up" in old.ranked_by
     quiet = {key: rows._replace(usual=(0.0,) * 7) for key, rows in said.rows.items()}
     calm = week_report(StoredWeek(**{**vars(said), "rows": quiet}), report.record)
     assert "in no country clearly above its usual" in calm.sentences[0]
@@ -180,7 +198,7 @@ def test_the_page_begins_with_the_week(report: Report) -> None:
     assert week is not None
     page = render(report)
     top = page[: page.index('id="section-changes"')]
-    for words in (RANKED_BY, f"{week.onset_cells} events had no report", "Conflict may double"):
+    for words in (RANKED_BY_ANY, f"{week.onset_cells} events had no report", "Conflict may double"):
         assert words in top
     country = week.unusual[0]
     assert f'<a href="#{country.stream}"><bdi>{country.name}' in top
@@ -223,7 +241,7 @@ def test_tables_have_every_number_of_the_week(report: Report) -> None:
     week = report.countries[0].week
     assert week is not None
     assert (row["stream"], row["code"], row["target"], row["horizon"], row["day"]) == (
-        "KE", "01", "occurs", "week", "",
+        "KE", "cameo-01", "occurs", "week", "",
     )  # fmt: skip
     assert float(row["published"]) == week.roots[0].targets[0].within.published
     assert files["week.csv"][0]["day"] == "2023-03-15"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ from gdelphi.common.settings import (
     Settings,
     load_settings,
 )
+from gdelphi.gdelt.countries import find_stream, with_streams
 
 FURTHEST = 7  # days ahead that are forecast
 
@@ -49,6 +51,14 @@ def parse_names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
+def parse_stream(text: str) -> str:
+    """A country as a user writes it, as its stream; what they should know is told."""
+    found = find_stream(text)
+    if found.note:
+        typer.echo(f"gdelphi: {found.note}", err=True)
+    return found.stream
+
+
 class RowFormat(StrEnum):
     """How rows are printed."""
 
@@ -78,7 +88,13 @@ WaitOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FormatOption = Annotated[RowFormat, typer.Option("--format", help="How to print the rows.")]
 StreamOption = Annotated[
-    str, typer.Option("--stream", help="A country's two letters (FIPS 10-4), or WORLD.")
+    str,
+    typer.Option(
+        "--stream",
+        parser=parse_stream,
+        metavar="COUNTRY",
+        help="A country by name or code (FIPS 10-4, ISO 3166 or CAMEO), or WORLD.",
+    ),
 ]
 DayOption = Annotated[
     date, typer.Option("--day", parser=parse_day, metavar="DAY", help="A news day.")
@@ -135,7 +151,8 @@ ForecastsOption = Annotated[
 
 def settings_from(config: Path | None, **flags: Any) -> Loaded:
     """The settings in force; `a__b` names the setting a.b."""
-    return load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
+    loaded = load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
+    return replace(loaded, settings=with_streams(loaded.settings))
 
 
 def model_folder(settings: Settings, given: Path | None) -> Path:

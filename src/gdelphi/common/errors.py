@@ -13,6 +13,10 @@ class ConfigError(GdelphiError):
     """A setting is unknown, malformed or contradicts another."""
 
 
+class UnknownCountry(ConfigError):
+    """What is named as a country or stream is none; the message says what may be meant."""
+
+
 class SystemExhausted(GdelphiError):
     """The system cannot go on, whatever the file: its disk, its memory or its file handles."""
 

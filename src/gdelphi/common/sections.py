@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 # The bucket of GDELT's site under a name that its certificate is valid for; the site itself,
 # http://data.gdeltproject.org, answers https with the certificate of another.
@@ -17,6 +17,43 @@ CAUSAL_SINKHORN: Final = (
     "Sinkhorn attention shares the points among all queries, those of later days too: in a causal "
     "layer it would leak the future; take softmax, l2 or sigmoid"
 )
+
+
+CRON_FIELDS = {
+    "minute": (0, 59), "hour": (0, 23), "day of the month": (1, 31), "month": (1, 12),
+    "day of the week": (0, 7),
+}  # fmt: skip
+CRON_NAMES = {
+    name: number
+    for names in (
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+        [*["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
+    )
+    for number, name in enumerate(names, start=1)
+}
+
+
+def check_cron(text: str) -> None:
+    """Refuse what is no cron line of five fields; ValueError."""
+    fields = text.split()
+    if len(fields) != len(CRON_FIELDS):
+        raise ValueError(
+            f"not a cron line: {len(fields)} fields where there are five, minute, hour, day of the "
+            'month, month and day of the week, as in "30 11 * * *" (each day at 11:30)'
+        )
+    for field, (name, (low, high)) in zip(fields, CRON_FIELDS.items(), strict=True):
+        for part in field.split(","):
+            span, _, step = part.partition("/")
+            ends = [] if span == "*" else [_cron_number(end) for end in span.split("-")]
+            known = all(end is not None and low <= end <= high for end in ends)
+            if len(ends) > 2 or not known or (step or "1") == "0" or not (step or "1").isdigit():
+                raise ValueError(f"not a cron line: {part!r} is no {name} from {low} to {high}")
+
+
+def _cron_number(text: str) -> int | None:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return CRON_NAMES.get(text.lower())
 
 
 class Section(BaseModel):
@@ -292,3 +329,10 @@ class FlowSettings(Section):
         None, description="command that is run on a failure, with the message as its standard input"
     )
     timeout_hours: float = Field(12.0, gt=0, description="after which a flow is given up")
+
+    @field_validator("daily", "training")
+    @classmethod
+    def _is_cron(cls, text: str) -> str:
+        if text.strip():
+            check_cron(text)
+        return text

@@ -21,6 +21,10 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uf
 """beginnings that a spreadsheet may obey, their wide forms too"""
 
 
+CODE: Final = "cameo-"
+"""before a code of an event in CSV: a reader takes 010 for the number 10, which is another event"""
+
+
 def clean(text: str) -> str:
     """A text without characters that are obeyed and not read."""
     return text.translate(_DROPPED)

@@ -34,6 +34,7 @@ ARGUMENTS_FILE: Final = "arguments.json"
 NAMES_FILE: Final = "names.json"
 FUTURES_FILE: Final = "futures.json"
 EXPECTED_FILE: Final = "expected.json"
+CONFLICT_FILE: Final = "conflict.json"
 """there only if names, what futures are made of, or whose expected day is shown, were chosen"""
 MODEL_FILES: Final = ("model.safetensors", "config.json", "training.json", ARGUMENTS_FILE)
 
@@ -49,7 +50,9 @@ def model_fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     published = [f"published-{level}.json" for level in LEVELS]
     chosen = [
-        name for name in (NAMES_FILE, FUTURES_FILE, EXPECTED_FILE) if (folder / name).exists()
+        name
+        for name in (NAMES_FILE, FUTURES_FILE, EXPECTED_FILE, CONFLICT_FILE)
+        if (folder / name).exists()
     ]
     for name in (*MODEL_FILES, *published, *chosen):
         digest.update(bytes.fromhex(file_digest(folder / name)))

@@ -15,9 +15,16 @@ import numpy as np
 from gdelphi.common.checksums import remove_file
 from gdelphi.common.files import file_digest, write_json_atomically, write_text_atomically
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.types import LEVELS, Level, Measure
+from gdelphi.common.types import AHEAD, LEVELS, Level, Measure
 from gdelphi.forecast.archive import ARGUMENTS_FILE, EXPECTED_FILE, FUTURES_FILE
 from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.forecast.conflict_risk import (
+    SURGE,
+    ConflictFit,
+    conflict_places,
+    fit_theta,
+    keep_conflict_fit,
+)
 from gdelphi.forecast.decoded_day import (
     CHOICE_DAYS,
     ExpectedDayChoice,
@@ -31,9 +38,12 @@ from gdelphi.forecast.prediction import StreamFutures
 from gdelphi.forecast.predictor import FINE_EXAMPLES, Predictor
 from gdelphi.forecast.publisher import PublishedChoice
 from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
+from gdelphi.measures.week_targets import week_outcomes
 from gdelphi.ot.energy import sliced_energy_score
+from gdelphi.stack.linear import expit
 
 CALIBRATED_FILE: Final = "calibrated.json"
+CONFLICT_DAYS: Final = 24  # of validation B on which kinds of conflict are joined
 FUTURES_DAYS: Final = 12  # of validation B on which moved and recombined futures are compared
 ARGUMENT_DAYS: Final = 1095  # looked back on for who does what to whom
 
@@ -54,6 +64,8 @@ class CalibrationResult:
     """how futures are named; None: by their origin, without a choice"""
     expected: ExpectedDayChoice | None = None
     """whose expected day is shown; None: the mean of futures, as there is no decoder"""
+    conflict: ConflictFit | None = None
+    """how kinds of conflict are joined to one number; None: the model says nothing of the week"""
 
 
 def calibrate(
@@ -75,10 +87,38 @@ def calibrate(
     predictor.moves_atoms = futures.way == "moved"
     names = choose_names(predictor, on_step, namer=namer)
     expected = choose_expected_day(predictor, on_step)
+    conflict = fit_conflict(predictor, on_step)
     write_text_atomically(predictor.folder / CALIBRATED_FILE, _mark(predictor.folder))
     return CalibrationResult(
-        predictor.folder, days[0], days[-1], tuple(choices), futures, names, expected
+        predictor.folder, days[0], days[-1], tuple(choices), futures, names, expected, conflict
     )
+
+
+def fit_conflict(predictor: Predictor, on_step: OnStep = silent) -> ConflictFit | None:
+    """Fit how kinds of conflict are joined on weeks of validation B, and keep it beside the model;
+    None: the model says nothing of the week."""
+    fit = None
+    if predictor.week_stack is not None:
+        days = spread_days(predictor.target_days("validation_b"), CONFLICT_DAYS)
+        on_step(f"joining kinds of conflict on {len(days)} weeks")
+        history, places = (
+            predictor.history("root"),
+            conflict_places(predictor.history("root").codes),
+        )
+        said, came = [], []
+        for day in days:
+            origin = day - timedelta(days=1)
+            if origin + timedelta(days=AHEAD) > predictor.sequences.splits.validation_b[1]:
+                continue  # its week ends among the days that forecasts are judged on
+            surges = week_outcomes(history, origin).within[SURGE][:, places]
+            asked = ~np.isnan(surges).all(axis=1)
+            said.append(expit(predictor.direct_week(origin)[SURGE, AHEAD])[:, places][asked])
+            came.append((np.nansum(surges, axis=1) > 0).astype(np.float64)[asked])
+        if said:
+            fit = fit_theta(np.concatenate(said), np.concatenate(came))
+    keep_conflict_fit(predictor.folder, fit)
+    predictor.conflict_theta = None if fit is None else fit.theta
+    return fit
 
 
 def choose_expected_day(predictor: Predictor, on_step: OnStep) -> ExpectedDayChoice | None:

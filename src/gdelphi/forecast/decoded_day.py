@@ -7,7 +7,7 @@ beside the model. Where a model has no decoder, the expected day is the mean of 
 (expected_day.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -21,8 +21,8 @@ from gdelphi.forecast.archive import EXPECTED_FILE
 from gdelphi.forecast.future_choice import read_choice
 from gdelphi.forecast.prediction import BriefAtom, Phrase
 from gdelphi.measures.clouds import Coded
-from gdelphi.measures.descriptors import name_atoms
 from gdelphi.measures.pack import Pack
+from gdelphi.measures.root_phrases import root_parts, weights_by_root
 from gdelphi.measures.space import Space
 from gdelphi.model.decoder import SINKHORN, blend
 from gdelphi.model.decoder_start import RecentCloud, RecentDays, summary
@@ -151,31 +151,35 @@ def day_decoder(folder: Path, pack: Pack, space: Space) -> DayDecoder | None:
     return DayDecoder(trained, pack, space, weights_digest(folder / DECODER_FOLDER))
 
 
-def name_decoded_day(atoms: Measure, recent: RecentCloud, pack: Pack) -> tuple[BriefAtom, ...]:
-    """Atoms with phrases of the recent past, the heaviest first. Those of one phrase are one.
+def name_decoded_day(
+    atoms: Measure, recent: RecentCloud, pack: Pack, shares: Mapping[str, float] | None = None
+) -> tuple[BriefAtom, ...]:
+    """What atoms stand for, in phrases of the recent past, the heaviest first.
 
-    Each point of the recent cloud belongs to its nearest atom, and an atom is called as atoms of
-    descriptors are: by the most frequent event among its points, and of those by the nearest.
+    Each point of the recent cloud belongs to its nearest atom and takes its part of that atom's
+    weight. The points are told in phrases of one root each (measures/root_phrases.py); with the
+    shares that roots are expected to have, the points of a root are scaled to sum to its own.
     """
     nearness = recent.measure.points @ atoms.points.T
     labels = nearness.argmax(axis=1)
     for atom in range(len(atoms.weights)):
         if not (labels == atom).any():  # atoms that have drawn together share their points
             labels[nearness[:, atom].argmax()] = atom
-    kept = np.unique(labels)
-    parts = Quantisation(atoms.points[kept], atoms.weights[kept], np.searchsorted(kept, labels), 0)
+    masses = np.bincount(labels, recent.measure.weights, len(atoms.weights))
+    parts = np.divide(atoms.weights, masses, out=np.zeros(len(masses)), where=masses > 0)
     columns = pack.phrases_of(recent.slots)
     codes = tuple(dict.fromkeys(columns.code))
-    places = np.array([codes.index(code) for code in columns.code], np.int64)
-    masses: dict[Phrase, float] = {}
-    for point, weight in zip(
-        name_atoms(Coded(codes, places), recent.measure, parts), parts.weights, strict=True
-    ):
-        phrase = Phrase(columns.actor1[point], columns.code[point], columns.actor2[point])
-        masses[phrase] = masses.get(phrase, 0.0) + float(weight)
-    total = sum(masses.values())
-    ranked = sorted(masses, key=lambda phrase: -masses[phrase])
-    return tuple(BriefAtom(phrase, masses[phrase] / total, phrase) for phrase in ranked)
+    coded = Coded(codes, np.array([codes.index(code) for code in columns.code], np.int64))
+    weights = recent.measure.weights * parts[labels]
+    weights = weights_by_root(coded, weights / weights.sum(), shares)
+    told = root_parts(coded, Measure(recent.measure.points, weights), len(atoms.weights))
+    phrases = [
+        Phrase(columns.actor1[part.point], columns.code[part.point], columns.actor2[part.point])
+        for part in told
+    ]
+    return tuple(
+        BriefAtom(phrase, part.weight, phrase) for phrase, part in zip(phrases, told, strict=True)
+    )
 
 
 # --- the choice -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The expected day: the mean of a stream's futures, in a few atoms, with words."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from gdelphi.common.types import IntArray, Measure
 from gdelphi.forecast.prediction import BriefAtom, StreamFutures
 from gdelphi.measures.clouds import Coded
 from gdelphi.measures.descriptors import atom_rule, name_atoms
+from gdelphi.measures.root_phrases import weights_by_root
 from gdelphi.ot.quantise import Quantisation, quantise_adaptively
 
 BRIEF_POINTS: Final = 400  # atoms of all futures that the expected day is made from, at most
@@ -26,11 +28,16 @@ class ExpectedDay(NamedTuple):
 
 
 def expected_day_in_brief(
-    futures: StreamFutures, measures: MeasureSettings
+    futures: StreamFutures, measures: MeasureSettings, shares: Mapping[str, float] | None = None
 ) -> tuple[BriefAtom, ...]:
-    """The expected day in words; none if all futures are empty days."""
+    """The expected day in words; none if all futures are empty days. With the shares that roots
+    are expected to have, phrases of a root sum to its own."""
     expected = expected_day(futures, measures)
-    return () if expected is None else name_expected_day(expected, futures)
+    brief = () if expected is None else name_expected_day(expected, futures)
+    codes = Coded(tuple(atom.phrase.code for atom in brief), np.arange(len(brief)))
+    weights = weights_by_root(codes, np.array([atom.weight for atom in brief]), shares)
+    weighed = [atom._replace(weight=float(of)) for atom, of in zip(brief, weights, strict=True)]
+    return tuple(sorted(weighed, key=lambda atom: -atom.weight))
 
 
 def expected_day(futures: StreamFutures, measures: MeasureSettings) -> ExpectedDay | None:

@@ -39,7 +39,7 @@ from gdelphi.forecast.explanation import (
     SourceReport,
     TargetExplained,
 )
-from gdelphi.forecast.origin import ForecastOrigin, check_stream
+from gdelphi.forecast.origin import ForecastOrigin, known_stream
 from gdelphi.forecast.prediction import Phrase, Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.publisher import AnyStack
@@ -84,7 +84,7 @@ def explain(
     on_step: OnStep = silent,
 ) -> Explanation:
     """What stands behind the published probabilities of a stream and an event."""
-    check_stream(predictor, stream)
+    stream = known_stream(predictor, stream)
     chosen = level or level_of_event(code)
     check_event(code, chosen)
     ensure_calibrated(predictor, on_step)

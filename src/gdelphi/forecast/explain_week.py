@@ -29,7 +29,7 @@ from gdelphi.forecast.explanation import (
     WeekExplanation,
     WeekTargetExplained,
 )
-from gdelphi.forecast.origin import ForecastOrigin, check_stream
+from gdelphi.forecast.origin import ForecastOrigin, known_stream
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.week import WeekPrediction
 from gdelphi.forecast.week_futures import StreamWeeks
@@ -57,7 +57,7 @@ def explain_week(
 ) -> WeekExplanation:
     """What stands behind what is published of a root on a day from 2 on, or within the week
     (horizon 0)."""
-    check_stream(predictor, stream)
+    stream = known_stream(predictor, stream)
     if level_of_event(code) != "root":
         root = lineage(code).root
         raise ForecastError(

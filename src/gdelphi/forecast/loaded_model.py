@@ -8,7 +8,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import load_settings
 from gdelphi.forecast.calibrate import ensure_calibrated
 from gdelphi.forecast.origin import (
-    check_stream,
+    known_stream,
     resolve_origin,
 )
 from gdelphi.forecast.prediction import Prediction
@@ -38,7 +38,7 @@ class LoadedModel:
 
         The origin is a day, its ISO form, or `latest`, the last complete day of the store.
         """
-        check_stream(self.predictor, stream)
+        stream = known_stream(self.predictor, stream)
         if isinstance(origin, str) and origin != "latest":
             try:
                 origin = date.fromisoformat(origin)

@@ -6,10 +6,9 @@ carries the mark.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from difflib import get_close_matches
 from typing import Final, Literal
 
 import numpy as np
@@ -17,16 +16,11 @@ import numpy as np
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.gdelt.cameo import (
-    countries,
-    country_by_cameo,
-    country_by_iso3,
-)
-from gdelphi.gdelt.countries import stream_name
+from gdelphi.gdelt.countries import find_stream, nearest_streams, stream_name
 from gdelphi.store.connection import Store
 from gdelphi.store.status import DayStatus, complete_days, read_days
 
-NEAREST: Final = 5  # names offered for one that is not known
+MOST_NAMED: Final = 12  # streams of a model that are told
 
 
 @dataclass(frozen=True)
@@ -79,9 +73,7 @@ def choose_streams(predictor: Predictor, text: str, origin: date) -> tuple[str, 
         return predictor.streams
     if number := re.fullmatch(r"top(\d+)", text.lower()):
         return _largest(predictor, int(number[1]), origin)
-    named = [name.strip().upper() for name in text.split(",") if name.strip()]
-    for name in named:
-        check_stream(predictor, name)
+    named = [known_stream(predictor, name) for name in text.split(",") if name.strip()]
     if not named:
         raise ForecastError("no streams are named: give codes like KE,UP, or top50, or all")
     return tuple(stream for stream in predictor.streams if stream in named)
@@ -96,33 +88,16 @@ def _largest(predictor: Predictor, number: int, origin: date) -> tuple[str, ...]
     return tuple(stream for at, stream in enumerate(predictor.streams) if at in largest)
 
 
-def check_stream(predictor: Predictor, name: str) -> None:
-    """Refuse a stream that the model does not know, and name the nearest that it does."""
-    if name in predictor.streams:
-        return
-    nearest = dict.fromkeys(_nearest(predictor, name))
-    near = [f"{stream} ({stream_name(stream)})" for stream in nearest]
-    offered = (
-        f"nearest are {', '.join(near[:NEAREST])}"
-        if near
-        else f"it knows {', '.join(predictor.streams)}"
-    )
+def known_stream(predictor: Predictor, text: str) -> str:
+    """The stream that a code or a name means; one that the model does not know is refused, and the
+    nearest that it does are named."""
+    stream = find_stream(text, predictor.streams).stream
+    if stream in predictor.streams:
+        return stream
+    near = [f"{near} ({stream_name(near)})" for near in nearest_streams(text, predictor.streams)]
+    known = ", ".join(predictor.streams[:MOST_NAMED])
+    known += ", ..." * (len(predictor.streams) > MOST_NAMED)
+    offered = f"nearest are {', '.join(near)}" if near else f"it knows {known}"
     raise ForecastError(
-        f"the model in {predictor.folder} does not know the stream {name}; {offered}. Streams are "
-        "FIPS 10-4 codes (UP is Ukraine, GM Germany) or WORLD"
+        f"the model in {predictor.folder} does not know {stream_name(stream)} ({stream}); {offered}"
     )
-
-
-def _nearest(predictor: Predictor, name: str) -> Iterator[str]:
-    """Streams that may be meant: by other codes of a country, by its name, by similar codes."""
-    country = country_by_cameo(name) or country_by_iso3(name)
-    if country and country.fips in predictor.streams:
-        yield str(country.fips)
-    by_name = {
-        country.name.upper(): country.fips
-        for country in countries()
-        if country.fips in predictor.streams
-    }
-    for match in get_close_matches(name.upper(), by_name, NEAREST):
-        yield str(by_name[match])
-    yield from get_close_matches(name, predictor.streams, NEAREST, cutoff=0.4)

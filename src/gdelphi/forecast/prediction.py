@@ -7,7 +7,7 @@ brief.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
@@ -207,8 +207,14 @@ class Prediction:
     futures: StreamFutures
     brief: tuple[BriefAtom, ...]
     """the expected day in 3 to 10 phrases, the heaviest first"""
+    ranges: Mapping[Level, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """level -> target -> lowest and highest probability that was published on validation B"""
     week: WeekPrediction | None = None
     """the seven days after the origin; None: not asked for, or the model knows nothing of them"""
+
+    def said(self, level: Level, target: str) -> tuple[float, float]:
+        """The range of probabilities that are known to be calibrated."""
+        return self.ranges.get(level, {}).get(target, (0.0, 1.0))
 
     @property
     def target_day(self) -> date:

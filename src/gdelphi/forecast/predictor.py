@@ -29,6 +29,7 @@ from gdelphi.common.types import (
     IntArray,
     Level,
 )
+from gdelphi.forecast.conflict_risk import read_conflict_fit
 from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.future_choice import read_future_choice
@@ -127,6 +128,9 @@ class Predictor:
         self.decoder = day_decoder(self.folder, self.pack, space)
         expected = read_expected_choice(self.folder)
         self.shows_decoder = expected is None or expected.shown == "decoder"
+        conflict = read_conflict_fit(self.folder)
+        self.conflict_theta = None if conflict is None else conflict.theta
+        """how kinds of conflict are joined; None: as in past weeks"""
         self._histories: dict[Level, Profiles] = {}
         self._publishers: dict[Path, Publisher] = {}
 
@@ -416,6 +420,7 @@ class OriginForecasts:
             self.histories["root"],
             self.origin,
             tomorrow,
+            predictor.conflict_theta,
         )
 
     def week_prediction(self, place: int) -> WeekPrediction | None:
@@ -431,12 +436,13 @@ class OriginForecasts:
     def prediction(self, place: int, *, partial: bool, week: bool = False) -> Prediction:
         """The same with all that it rests on; of all three levels, and of the week if asked for."""
         futures = self.futures(place)
+        levels = self.published(place, futures)
         return Prediction(
             stream=self.predictor.streams[place],
             origin=self.origin,
             horizon=1,
             partial=partial,
-            levels=LevelForecasts(**self.published(place, futures)),
+            levels=LevelForecasts(**levels),
             members={
                 level: {
                     member.name: self.answers[level][member.name][place]
@@ -456,19 +462,25 @@ class OriginForecasts:
                 for level, publisher in self.publishers.items()
             },
             futures=futures,
-            brief=self.brief(place, futures),
+            ranges={
+                level: {target: choice.said for target, choice in publisher.choices.items()}
+                for level, publisher in self.publishers.items()
+            },
+            brief=self.brief(place, futures, levels["root"]),
             week=self.week_prediction(place) if week else None,
         )
 
-    def brief(self, place: int, futures: StreamFutures) -> tuple[BriefAtom, ...]:
+    def brief(self, place: int, futures: StreamFutures, roots: Forecast) -> tuple[BriefAtom, ...]:
         """The expected day of the stream at a place: by the decoder or its start, as was chosen,
-        and without a decoder the mean of the futures."""
+        and without a decoder the mean of the futures. Phrases of a root sum to no more than the
+        share that it is expected to have."""
+        shares = dict(zip(roots.codes, roots.share_mean.tolist(), strict=True))
         decoder = self.predictor.decoder
         day = decoder.at(self.predictor.sampler.position(self.origin))[place] if decoder else None
         if day is None:
-            return expected_day_in_brief(futures, self.predictor.settings.measures)
+            return expected_day_in_brief(futures, self.predictor.settings.measures, shares)
         atoms = day.decoded if self.predictor.shows_decoder else day.start
-        return name_decoded_day(atoms, day.recent, self.predictor.pack)
+        return name_decoded_day(atoms, day.recent, self.predictor.pack, shares)
 
     @cached_property
     def _contributions(self) -> dict[Level, dict[str, dict[str, FloatArray]]]:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from itertools import pairwise, repeat
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.forecast.coherent_week import within_occurs
+from gdelphi.forecast.member_range import negative_members, range_said, within_members
 from gdelphi.measures.phrases import lineage
 from gdelphi.scores.probabilities import brier
 from gdelphi.stack.fitted import PooledStack
@@ -75,6 +76,8 @@ class PublishedChoice:
     """with which the combination is held to its start; None: it is that"""
     lowest: float = float("nan")
     """Brier score of the best combination, however it is held: by it models are compared"""
+    said: tuple[float, float] = (0.0, 1.0)
+    """lowest and highest probability on validation B: beyond, nobody knows how good they are"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,21 +118,23 @@ class Publisher:
     def combine(self, _: History, answers: Answers) -> list[Forecast]:
         """The same from the answers of combination, stack and their members.
 
-        Shares are those of the model's reading *profiles*, where there is a model.
+        Shares are those of the model's reading *profiles*, where there is a model. No number lies
+        outside of what the members say.
         """
         chosen = {target: answers[choice.published] for target, choice in self.choices.items()}
-        return [
-            _within_occurs(
-                replace(
-                    shares,
-                    forecaster=self.name,
-                    occurs=chosen["occurs"][number].occurs,
-                    headline=chosen["headline"][number].headline,
-                    surge=chosen["surge"][number].surge,
-                )
+        said = [
+            replace(
+                shares,
+                forecaster=self.name,
+                occurs=chosen["occurs"][number].occurs,
+                headline=chosen["headline"][number].headline,
+                surge=chosen["surge"][number].surge,
             )
             for number, shares in enumerate(answers.get(SHARES_OF, answers[COMBINED]))
         ]
+        names = {member.name for member in self.all_members()} - {self.stack.name}
+        members = {name: answers[name] for name in names if name in answers}
+        return [_within_occurs(one) for one in within_members(said, members)]
 
     def save(self, path: Path, model: str = "") -> None:
         """Write it as JSON: coefficients and choices, and the digest of the model that they fit."""
@@ -157,7 +162,7 @@ class Publisher:
         the same pooled stack if it had one."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            choices = {target: PublishedChoice(**content["choices"][target]) for target in TARGETS}
+            choices = {target: _read_choice(content["choices"][target]) for target in TARGETS}
             level, names, fitted_to = content["level"], content["members"], content["model"]
             days = [date.fromisoformat(day) for day in content.get("fitted", ())]
             stack = pooled or replace(default_stack(), fitted=content["stack"])
@@ -180,7 +185,28 @@ class Publisher:
                 "`gdelphi calibrate`"
             )
         fitted = (days[0], days[-1]) if days else None
-        return cls(level, combined, stack, choices, fitted=fitted, without=without)
+        publisher = cls(level, combined, stack, choices, fitted=fitted, without=without)
+        publisher.refuse_negative_weights(str(path))
+        return publisher
+
+    def refuse_negative_weights(self, where: str) -> None:
+        """Refuse a combination in which a member counts against itself."""
+        start = _direct_alone(self.combined) or self.stack.coefficients()
+        for target, choice in self.choices.items():
+            if choice.published != COMBINED or choice.ridge is None:
+                continue
+            against = negative_members(self.combined.coefficients()[target], start[target])
+            if against:
+                raise ForecastError(
+                    f"{where}: {target} is combined with a negative weight of {against[0]}, so it "
+                    "may be what no member says: make it again with `gdelphi calibrate`"
+                )
+
+
+def _read_choice(content: Mapping[str, Any]) -> PublishedChoice:
+    choice = PublishedChoice(**content)
+    low, high = choice.said
+    return replace(choice, said=(float(low), float(high)))
 
 
 def combination_of(readings: Sequence[Forecaster], pooled: PooledStack | None = None) -> Stack:
@@ -248,9 +274,18 @@ def fit_examples(
         ridges = {target: _choose_ridge(alone, own, target).ridge for target in TARGETS}
         without = alone.fit_around(plain, stack.coefficients(), ridges)
     ridges = {target: choice.ridge for target, choice in choices.items()}
+    combined = combination.fit_around(examples, direct or stack.coefficients(), ridges)
+    for target, choice in choices.items():
+        answers = [
+            combined.answer(own, target)
+            if choice.published == COMBINED
+            else stack.answer(one, target)
+            for own, one in zip(examples, plain, strict=True)
+        ]
+        choices[target] = replace(choice, said=range_said(answers))
     return Publisher(
         level,
-        combination.fit_around(examples, direct or stack.coefficients(), ridges),
+        combined,
         pooled or stack,
         choices,
         fitted=days,

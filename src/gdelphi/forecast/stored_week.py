@@ -90,6 +90,8 @@ class StoredWeek:
     escalations: Mapping[str, Chances]
     """that material conflict at least doubles; streams that are not asked about are left out"""
     possible: Mapping[tuple[str, str], PossibleWeeks]
+    conflict: Mapping[str, Chances]
+    """that any kind of conflict surges; empty in forecasts that were made before this was said"""
 
     @property
     def days(self) -> list[date]:
@@ -116,8 +118,13 @@ def read_week(forecast: StoredForecast) -> StoredWeek | None:
         cells=_cells(forecast.table("week").to_pylist()),
         rows=_rows(forecast.table("week_rows").to_pylist()),
         escalations=_escalations(forecast.table("escalations").to_pylist()),
+        conflict=_escalations(_rows_of(forecast, "conflict")),
         possible=_possible(forecast.table("weeks", ["stream", "weight", "roots"]).to_pylist()),
     )
+
+
+def _rows_of(forecast: StoredForecast, name: str) -> list[dict[str, Any]]:
+    return forecast.table(name).to_pylist() if name in forecast else []
 
 
 StoredRows = Iterable[Mapping[str, Any]]

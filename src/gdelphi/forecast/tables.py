@@ -1,7 +1,8 @@
 """Predictions as tables: the columns of a forecast on disk.
 
-    probabilities  stream, level, code, target: what is published and which (combined or stack), the
-                   stack, each member, and the weight of the futures in which a root occurs
+    probabilities  stream, level, code, target: what is published and which (combined or stack),
+                   whether that is beyond all that was published on validation B, the stack, each
+                   member, and the weight of the futures in which a root occurs
     shares         stream, level, code: mean and quantiles of the share
     futures        stream, future: drawn day, weight, roots of that day, and atoms as lists: where
                    they lie, their names and, drawn_..., the phrase that they come from
@@ -27,6 +28,7 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.forecast.archive import NamingInfo
+from gdelphi.forecast.member_range import beyond
 from gdelphi.forecast.prediction import Phrase, Prediction
 from gdelphi.forecast.reconstruct import Arguments
 from gdelphi.measures.phrases import sentence
@@ -34,6 +36,7 @@ from gdelphi.measures.space import place_of
 
 QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 FUTURES_COLUMN: Final = "futures"
+BEYOND_COLUMN: Final = "beyond"
 
 
 class ReconstructedEvent(NamedTuple):
@@ -81,6 +84,10 @@ def _probabilities(prediction: Prediction) -> pa.Table:
             columns["target"] = _repeated(target, number)
             columns["published"] = numbers(forecast.probability(target))
             columns["which"] = _repeated(prediction.published[level][target], number)
+            given = [one.probability(target) for name, one in members.items() if name != "stack"]
+            said = prediction.said(level, target)
+            marks = beyond(forecast.probability(target), said, np.stack(given))
+            columns[BEYOND_COLUMN] = pa.array(marks, pa.bool_())
             for name in ("stack", *member_names(prediction)):
                 probabilities = members[name].probability(target) if name in members else None
                 columns[name] = numbers(probabilities, number)

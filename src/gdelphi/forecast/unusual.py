@@ -9,9 +9,10 @@ where both agree, and slight for rare events of which a little more is said; it 
 negative where less than the usual is said. The numbers within the week are taken, not those of the
 likeliest day.
 
-Countries are ranked by the sum over their conflict events, as headlines and surges: a sum, since
-the largest of many numbers would be the one with the largest error. Events need at least one report
-in a usual week: below that what is usual is hardly known.
+Countries are ranked by one number, the probability that any kind of conflict surges within the week
+(conflict_risk.py): the largest of many numbers would be the one with the largest error. Where a
+forecast does not have it, by the sum over conflict events, as headlines and surges. Events need at
+least one report in a usual week: below that what is usual is hardly known.
 """
 
 import math
@@ -37,6 +38,8 @@ class UnusualStream:
 
     stream: str
     bits: float
+    chances: Chances | None
+    """that any kind of conflict surges, if the forecast says it"""
     cells: tuple[WeekCell, ...]
     """that are above their usual, the most unusual first"""
 
@@ -71,9 +74,11 @@ def unusual_streams(week: StoredWeek) -> list[UnusualStream]:
     for stream in week.streams:
         cells = list(ranked_cells(week, stream))
         above = [cell for cell in cells if bits(cell.within) >= LEAST]
-        total = sum(bits(cell.within) for cell in cells)
+        chances = week.conflict.get(stream)
+        total = bits(chances) if chances else sum(bits(cell.within) for cell in cells)
         if above and total >= LEAST:
-            found.append(UnusualStream(stream, total, tuple(sorted(above, key=_rank))))
+            ranked = tuple(sorted(above, key=_rank))
+            found.append(UnusualStream(stream, total, chances, ranked))
     return sorted(found, key=lambda one: (-one.bits, one.stream))
 
 

@@ -26,10 +26,11 @@ from gdelphi.common.types import (
     WeekForecast,
 )
 from gdelphi.forecast.coherent_week import coherent_week
+from gdelphi.forecast.conflict_risk import SURGE, any_surge, conflict_past, conflict_places
 from gdelphi.forecast.stored_week import FORECASTERS
 from gdelphi.forecast.week_futures import StreamWeeks, draw_weeks
 from gdelphi.measures.targets import pooled_rate, surge_threshold
-from gdelphi.measures.week_targets import onset_cells, week_outcomes
+from gdelphi.measures.week_targets import WeekOutcomes, onset_cells, week_outcomes
 from gdelphi.stack.linear import expit
 from gdelphi.stack.week import WeekStack
 
@@ -53,6 +54,8 @@ class WeekPrediction:
     usual: WeekForecast
     onset: BoolArray
     """roots without a row on the last 30 days, [root]"""
+    conflict: dict[str, float]
+    """that any kind of conflict surges, by the name of who says it; NaN where undefined"""
     weeks: StreamWeeks
 
     @property
@@ -74,6 +77,8 @@ class OriginWeek(NamedTuple):
     forecasts: dict[str, list[WeekForecast]]
     onset: BoolArray
     """[stream, root]"""
+    conflict: dict[str, FloatArray]
+    """that any kind of conflict surges within the week, by forecaster, [stream]"""
 
 
 def published_week(
@@ -82,9 +87,10 @@ def published_week(
     history: History,
     origin: date,
     tomorrow: Sequence[Forecast],
+    theta: float | None = None,
 ) -> OriginWeek:
     """The week after an origin for all streams, with what is published of tomorrow. The history is
-    that of the roots."""
+    that of the roots; theta joins kinds of conflict (conflict_risk.py), by past weeks if None."""
     answer = stack.answer(history, origin)
     logits = direct(origin)
     daily, within = expit(logits[:, :AHEAD]), expit(logits[:, AHEAD])
@@ -103,9 +109,10 @@ def published_week(
             for number, stream in enumerate(history.streams)
         ]  # fmt: skip
 
+    came = past_weeks(history, origin)
     said = {
         PUBLISHED: forecasts(PUBLISHED, daily, within, rows, answer.escalation),
-        USUAL: forecasts(USUAL, *usual_week(history, origin)),
+        USUAL: forecasts(USUAL, *usual_week(came)),
     }
     for name, of, escalation in (
         (STACK, answer.logits, answer.escalation),
@@ -113,18 +120,39 @@ def published_week(
     ):
         chances = expit(of)
         said[name] = forecasts(name, chances[:, :AHEAD], chances[:, AHEAD], answer.rows, escalation)
-    return OriginWeek(said, onset_cells(history, origin))
+    return OriginWeek(said, onset_cells(history, origin), _conflict(history, came, said, theta))
+
+
+def _conflict(
+    history: History,
+    came: Sequence[WeekOutcomes],
+    said: dict[str, list[WeekForecast]],
+    theta: float | None,
+) -> dict[str, FloatArray]:
+    """That any kind of conflict surges within the week, by forecaster (conflict_risk.py)."""
+    past = conflict_past(history, np.stack([each.within for each in came]))
+    places = conflict_places(history.codes)
+    joining = past.theta if theta is None else theta
+    joined = {
+        name: any_surge(np.stack([one.within[SURGE, places] for one in of_streams]), joining)
+        for name, of_streams in said.items()
+    }
+    return {**joined, USUAL: past.usual}
+
+
+def past_weeks(history: History, origin: date) -> list[WeekOutcomes]:
+    """What came of the last 52 weeks up to an origin."""
+    origins = [origin - timedelta(days=AHEAD * number) for number in range(1, USUAL_WEEKS + 1)]
+    came = [week_outcomes(history, at) for at in origins if at >= history.days[0]]
+    # Of days to come nothing is known: where there is no past week, all is undefined.
+    return came or [week_outcomes(history, history.days[-1])]
 
 
 def usual_week(
-    history: History, origin: date
+    came: Sequence[WeekOutcomes],
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """How often the targets came true in past weeks: daily [target, day, stream, root], within
     [target, stream, root], rows [day, stream, root], escalations [stream]; NaN where undefined."""
-    origins = [origin - timedelta(days=AHEAD * number) for number in range(1, USUAL_WEEKS + 1)]
-    came = [week_outcomes(history, at) for at in origins if at >= history.days[0]]
-    if not came:
-        came = [week_outcomes(history, history.days[-1])]  # of days to come: nothing is known
     daily = _rate(np.concatenate([np.moveaxis(each.daily, 1, 0) for each in came]))
     rows = np.concatenate([each.rows for each in came])
     known = (~np.isnan(rows)).sum(axis=0)
@@ -169,5 +197,6 @@ def week_prediction(
         simple,
         usual,
         week.onset[place],
+        {name: float(of_streams[place]) for name, of_streams in week.conflict.items()},
         weeks,
     )

@@ -3,6 +3,7 @@
     week         stream, code, horizon, target: what is published, stack, simple stack, usual
     week_rows    stream, code, horizon: expected and usual rows, and whether it is an onset cell
     escalations  stream: that material conflict doubles, in the same columns
+    conflict     stream: that any kind of conflict surges within the week, in the same columns
     weeks        stream, future: weight, the past weeks that it is made of, and which roots occur on
                  each of its days
     week_days    stream, future, horizon: the atoms of each day, by their phrases and weights
@@ -47,6 +48,7 @@ def week_tables(predictions: Sequence[Prediction], pack: Pack) -> dict[str, pa.T
         "week": pa.concat_tables(map(_probabilities, weeks)).combine_chunks(),
         "week_rows": pa.concat_tables(map(_rows, weeks)).combine_chunks(),
         "escalations": pa.Table.from_pylist([_escalation(week) for week in weeks], ESCALATIONS),
+        "conflict": pa.Table.from_pylist([_conflict(week) for week in weeks], ESCALATIONS),
         "weeks": pa.Table.from_pylist([row for week in weeks for row in _futures(week)], WEEKS),
         "week_days": pa.concat_tables(
             [_days(week, pack, streams.index(week.stream)) for week in weeks]
@@ -99,6 +101,11 @@ def _escalation(week: WeekPrediction) -> dict[str, Any]:
             name: chance if asked and chance == chance else None for name, chance in chances.items()
         },
     }
+
+
+def _conflict(week: WeekPrediction) -> dict[str, Any]:
+    said = {name: value if value == value else None for name, value in week.conflict.items()}
+    return {"stream": week.stream, **said}
 
 
 def _futures(week: WeekPrediction) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ from gdelphi.common.types import LEVELS, TARGETS, FloatArray
 from gdelphi.forecast.archive import ForecastArchive, ForecastManifest, StoredForecast
 from gdelphi.forecast.origin import resolve_origin
 from gdelphi.forecast.publisher import PUBLISHED
-from gdelphi.forecast.tables import FUTURES_COLUMN
+from gdelphi.forecast.tables import BEYOND_COLUMN, FUTURES_COLUMN
 from gdelphi.judge.files import (
     SCORES,
     days_mark,
@@ -55,7 +55,7 @@ from gdelphi.scores.probabilities import (
 )
 
 KEYS: Final = ("stream", "level", "code", "target")
-NOT_FORECASTERS: Final = (*KEYS, "which", FUTURES_COLUMN)
+NOT_FORECASTERS: Final = (*KEYS, "which", BEYOND_COLUMN, FUTURES_COLUMN)
 REFERENCE: Final = "stack"
 
 

@@ -1,8 +1,9 @@
-"""The day in brief: a descriptor with everything that an analyst asks about it next.
+"""The day in brief: a few phrases with everything that an analyst asks about them next.
 
-Each atom with its share, its words, its standard event, the phrases that it stands for and the
-reports behind them; the day's volume and tone beside what is usual for the stream, where usual is
-the median of up to eight known days of the same weekday before it.
+Each phrase stands for reports of its own root alone (root_phrases.py), and comes with its share,
+its standard event, the other phrases that it stands for and the reports behind them; the day's
+volume and tone beside what is usual for the stream, where usual is the median of up to eight known
+days of the same weekday before it.
 """
 
 from dataclasses import dataclass
@@ -22,14 +23,11 @@ from gdelphi.measures.clouds import (
     SetStatistics,
     measures_folder,
 )
-from gdelphi.measures.descriptors import (
-    Descriptor,
-    atom_rule,
-    describe_day,
-)
+from gdelphi.measures.descriptors import Descriptor
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.evidence import SourceRow, rows_behind
 from gdelphi.measures.phrases import lineage, sentence
+from gdelphi.measures.root_phrases import describe_by_root
 from gdelphi.measures.space import (
     Points,
     load_space,
@@ -79,6 +77,8 @@ class DayInBrief:
     usual_volume: float | None
     """median of the same weekday in the weeks before; None if there are too few"""
     usual_tone: float | None
+    shown: float
+    """share of the day's weight that the atoms stand for"""
     explained: float
     """share of the day's spread that the atoms explain"""
     distance: float
@@ -94,7 +94,7 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
     if cloud.state == "missing":
         raise MeasuresError(_not_there(clouds, day))
     points = Points(load_space(folder / "space"), open_cache(settings))
-    descriptor = describe_day(cloud, points, atom_rule(settings.measures))
+    descriptor = describe_by_root(cloud, points, settings.measures.most_atoms)
     with Store(settings).reading() as connection:
         evidence = rows_behind(connection, cloud, descriptor, most=ROWS_SHOWN)
     usual = _usual(clouds, stream, day)
@@ -113,6 +113,7 @@ def day_in_brief(settings: Settings, stream: str, day: date) -> DayInBrief:
         statistics=cloud.statistics,
         usual_volume=None if usual is None else usual[0],
         usual_tone=None if usual is None else usual[1],
+        shown=float(descriptor.weights.sum()),
         explained=explained(measure, quantisation),
         distance=descriptor.cost**0.5,
         atoms=tuple(

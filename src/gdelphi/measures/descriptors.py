@@ -41,6 +41,7 @@ from gdelphi.ot.sphere import unit
 PART_OF_ROWS: Final = 0.5  # of a day that a random descriptor is made from
 SETTLING_STEPS = 10
 NOWHERE: Final = np.zeros(0, dtype=np.int64)
+NO_ATOM: Final = -1  # the atom of a point that none stands for
 
 
 class AtomPhrases(NamedTuple):
@@ -68,7 +69,7 @@ class Descriptor:
     cost: float
     """W2^2 to the cloud"""
     members: IntArray
-    """[n], the atom of each point of the cloud"""
+    """[n], the atom of each point of the cloud; NO_ATOM where none stands for it"""
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gdelphi.common.types import WORLD
 from gdelphi.measures.clouds import Cloud
-from gdelphi.measures.descriptors import Descriptor
+from gdelphi.measures.descriptors import NO_ATOM, Descriptor
 from gdelphi.measures.phrases import actor_key_sql, canonical
 from gdelphi.store.connection import Connection
 
@@ -35,7 +35,7 @@ _ROWS = f"""
 def rows_behind(
     connection: Connection, cloud: Cloud, descriptor: Descriptor, *, most: int = 5
 ) -> list[list[SourceRow]]:
-    """For each atom up to `most` rows, each source once.
+    """For each atom up to `most` rows, each source once; none of points that no atom stands for.
 
     Those that carry the atom's own code come first, then those with more mentions.
     """
@@ -43,8 +43,8 @@ def rows_behind(
     same_code: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
     other_codes: list[list[SourceRow]] = [[] for _ in range(len(descriptor))]
     for phrase, row in _rows(connection, cloud):
-        atom = atom_of.get(phrase)
-        if atom is not None:
+        atom = atom_of.get(phrase, NO_ATOM)
+        if atom != NO_ATOM:
             same = phrase[1] == descriptor.phrases.code[atom]
             (same_code if same else other_codes)[atom].append(row)
     return [

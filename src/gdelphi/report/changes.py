@@ -1,10 +1,12 @@
 """The watchlist's largest changes, each with reasons that a reader can check.
 
-A change is the distance of a root's published probability, as a headline or a surge, from what was
-published a day earlier, or from what is usual where nothing was. Reasons are put together from what
-stands in the report or the store: what members say, what the last days had, the strongest report,
-and the past days that futures were drawn from. They say where a number comes from, not why the
-world is so: nothing here knows that.
+A change is the distance of a root's published probability, as a headline or a surge, from what the
+forecast of a day earlier said of the same day, or, where there is none, from how often it came on
+such days of the week: of different days one would see weekdays, not news. Rises and falls are
+ranked apart: before a weekend most of the largest changes are falls. Reasons are put together from
+what stands in the report or the store: what members say, what the last days had, the strongest
+report, and the past days that futures were drawn from. They say where a number comes from, not why
+the world is so: nothing here knows that.
 """
 
 from collections import Counter
@@ -19,7 +21,8 @@ from gdelphi.report.content import (
 )
 from gdelphi.report.past import RECENT, PastNews
 
-MOST: Final = 10
+RISES: Final = 6
+FALLS: Final = 4
 LEAST: Final = 0.005  # a smaller change is none
 CHANGE_TARGETS: Final = ("headline", "surge")
 MEMBERS: Final = {
@@ -36,7 +39,7 @@ OFTEN: Final = 2  # futures from one day that are worth a word
 def changes_of(
     countries: Sequence[CountryReport], watched: Sequence[str], past: PastNews
 ) -> list[Change]:
-    """The largest changes of the streams that are watched."""
+    """The largest rises of the streams that are watched, and then the largest falls."""
     changes = [
         (country, probability)
         for country in countries
@@ -44,19 +47,23 @@ def changes_of(
         for probability in country.probabilities
         if probability.level == "root"
         and probability.target in CHANGE_TARGETS
-        and _moved(probability) >= LEAST
+        and abs(_moved(probability)) >= LEAST
     ]
-    changes.sort(key=lambda pair: (-_moved(pair[1]), pair[0].stream, pair[1].code, pair[1].target))
-    return [_change(country, probability, past) for country, probability in changes[:MOST]]
+    changes.sort(
+        key=lambda pair: (-abs(_moved(pair[1])), pair[0].stream, pair[1].code, pair[1].target)
+    )
+    rises = [pair for pair in changes if _moved(pair[1]) > 0][:RISES]
+    falls = [pair for pair in changes if _moved(pair[1]) < 0][:FALLS]
+    return [_change(country, probability, past) for country, probability in rises + falls]
 
 
 def _before(probability: Probability) -> float | None:
-    return probability.usual if probability.yesterday is None else probability.yesterday
+    return probability.usual_then if probability.yesterday is None else probability.yesterday
 
 
 def _moved(probability: Probability) -> float:
     before = _before(probability)
-    return 0.0 if before is None else abs(probability.published - before)
+    return 0.0 if before is None else probability.published - before
 
 
 def _change(country: CountryReport, probability: Probability, past: PastNews) -> Change:
@@ -68,7 +75,7 @@ def _change(country: CountryReport, probability: Probability, past: PastNews) ->
         target=probability.target,
         published=probability.published,
         before=_before(probability) or 0.0,
-        against="usual" if probability.yesterday is None else "yesterday",
+        against="usual" if probability.yesterday is None else "last forecast",
         reasons=list(_reasons(country, probability, past)),
     )
 
@@ -140,10 +147,11 @@ def _drawn_days(country: CountryReport, probability: Probability) -> Iterator[st
         if any(point.root == probability.code for point in future.points)
     ]
     total = len(country.fan.futures)
-    reason = f"among the phrases of {len(having)} of {total} futures"
+    weight = sum(future.weight for future in having)
+    reason = f"{len(having)} of {total} futures have it, {percent(weight)} of the weight"
     days = Counter(future.day for future in having)
     if days:
         day, times = max(days.items(), key=lambda item: (item[1], item[0]))
         if times >= OFTEN:
-            reason += f", {times} of them drawn from {day}"
+            reason += f"; {times} of them drawn from {day}"
     yield reason

@@ -18,8 +18,10 @@ from gdelphi.forecast.archive import (
     ForecastManifest,
     StoredForecast,
 )
+from gdelphi.forecast.stored_week import StoredWeek, read_week
 
 HORIZON: Final = 1
+SECOND: Final = 1  # place of the second day of a week
 CellKey = tuple[str, str, str, str]
 """stream, level, code, target"""
 
@@ -48,20 +50,23 @@ class ForecastFolder:
             raise ForecastError(f"the forecast {manifest.id} is no longer in {self.path}")
         return forecast
 
-    def published_before(self, origin: date) -> Mapping[CellKey, float]:
-        """What was published one origin earlier, of its own day."""
+    def week_before(self, origin: date) -> StoredWeek | None:
+        """The week of the forecast that was made one origin earlier, if it has one."""
         manifest = self.at(origin - timedelta(days=1))
-        if manifest is None:
-            return {}
-        table = self.load(manifest).table(
-            "probabilities", ["stream", "level", "code", "target", "published"]
-        )
-        *keys, values = (column.to_pylist() for column in table.columns)
-        return {
-            key: value
-            for key, value in zip(zip(*keys, strict=True), values, strict=True)
-            if value is not None
-        }
+        return None if manifest is None else read_week(self.load(manifest))
+
+
+def said_before(week: StoredWeek | None) -> Mapping[CellKey, float]:
+    """What the forecast of one origin earlier said of the day that is tomorrow now: of the same
+    day, so that no weekday is compared with another. Only roots are forecast so far ahead."""
+    if week is None:
+        return {}
+    said = {key: cell.days[SECOND].published for key, cell in week.cells.items()}
+    return {
+        (stream, "root", code, target): value
+        for (stream, code, target), value in said.items()
+        if value is not None
+    }
 
 
 def best(manifests: Iterable[ForecastManifest]) -> ForecastManifest | None:

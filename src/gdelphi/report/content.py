@@ -22,15 +22,23 @@ MEASURES_NEWS: Final = (
 )
 
 
+WEEKDAY: Final = "weekday"
+"""the member that says how often it came on such days of the week"""
+
+
 # --- a country ------------------------------------------------------------------------------------
 
 
 class WeightedPhrase(Content):
     """A phrase of a day in brief."""
 
-    weight: Number
+    weight: Number = Field(
+        description="share of the weight of all the day's reports, expected or counted, that are "
+        "of this kind: all of it has the root of the phrase"
+    )
     words: str
     code: str
+    root: str = Field(default="", description="the kind of event that its share is counted in")
     drawn: str | None = Field(
         default=None,
         description="of tomorrow: the phrase of the past that it comes from, if it is another",
@@ -47,11 +55,24 @@ class Probability(Content):
     published: Number
     which: Literal["combined", "stack"]
     stack: Number | None = Field(description="what everything without the network would say")
-    usual: Number | None = Field(description="how often it has come in all")
+    usual: Number | None = Field(
+        description="how often it has come in all; a surge, on days of the last 52 weeks"
+    )
     yesterday: Number | None = Field(
-        description="what the forecast made one origin earlier said of its own day"
+        description="what the forecast made one origin earlier said of the same day"
+    )
+    beyond: bool = Field(
+        default=False,
+        description="beyond all that was published on the days of calibration: how good such "
+        "numbers are is not known",
     )
     members: dict[str, Number] = Field(description="what each member says")
+
+    @property
+    def usual_then(self) -> float | None:
+        """How often it has come on such a day of the week, where that is known; surges have no
+        frequency by weekday."""
+        return self.usual if self.target == "surge" else self.members.get(WEEKDAY, self.usual)
 
 
 class Share(Content):
@@ -153,6 +174,29 @@ class CountryReport(Content):
     week: CountryWeek | None = Field(
         default=None, description="the seven days after the origin, if the forecast has them"
     )
+    timeline: "Timeline | None" = Field(
+        default=None, description="what was said of the last sixty days, and what came"
+    )
+
+
+# --- what was said, and what came -----------------------------------------------------------------
+
+
+class PastSaid(Content):
+    """What was published of a root as a headline on past days."""
+
+    code: str
+    label: str
+    published: list[Number | None]
+    came: list[bool | None]
+
+
+class Timeline(Content):
+    """A country's published probabilities on judged days, with what came."""
+
+    source: Literal["forecasts", "backtest"]
+    days: list[date] = Field(description="target days")
+    lines: list[PastSaid]
 
 
 # --- the watchlist --------------------------------------------------------------------------------
@@ -168,7 +212,10 @@ class Change(Content):
     target: Target
     published: Number
     before: Number
-    against: Literal["yesterday", "usual"]
+    against: Literal["last forecast", "usual"] = Field(
+        description="before is what the forecast of one origin earlier said of the same day, or "
+        "how often it came on such days of the week (a surge: on any day)"
+    )
     reasons: list[str]
 
 
@@ -221,6 +268,56 @@ class Verdict(Content):
     published: Number
     stack: Number | None
     came: bool
+
+
+class Yesterday(Content):
+    """The last judged day: headlines that were forecast, and those that came."""
+
+    day: date
+    asked: int = Field(description="headlines of roots that were forecast")
+    expected: Number = Field(description="how many should have come: the sum of what was said")
+    came: int
+    brier: Number
+    stack: Number = Field(description="the Brier score of the stack on the same day")
+    misses: list[Verdict] = Field(description="the worst first")
+    hits: list[Verdict]
+
+
+class UnusualVolume(Content):
+    """A country's number of reports on the last day, against the same weekday before."""
+
+    stream: str
+    name: str
+    reports: int
+    usual: Number = Field(description="median of the same weekday in up to eight weeks before")
+    ratio: Number
+
+
+class UnusualShare(Content):
+    """A kind of event with a larger share of a country's news than usual."""
+
+    stream: str
+    name: str
+    code: str
+    label: str
+    share: Number
+    median: Number = Field(description="of the sixty days before")
+    reports: int
+
+
+class NewsReport(Evidence):
+    """One of the most mentioned reports of the last day."""
+
+    stream: str
+    name: str
+
+
+class News(Content):
+    """The last day's news by themselves."""
+
+    volumes: list[UnusualVolume] = Field(description="the furthest from usual first")
+    shares: list[UnusualShare] = Field(description="the furthest above the median first")
+    reports: list[NewsReport] = Field(description="the most mentioned first")
 
 
 class Record(Content):
@@ -284,6 +381,10 @@ class Report(Content):
     week: WeekReport | None = Field(
         default=None, description="the seven days after the origin; null: tomorrow is all there is"
     )
+    yesterday: Yesterday | None = Field(
+        default=None, description="the last day of which a stored forecast has been judged"
+    )
+    news: News | None = Field(default=None, description="of the last day, without a forecast")
     watchlist: list[str] = Field(description="streams")
     changes: list[Change]
     countries: list[CountryReport]

@@ -16,7 +16,7 @@ from gdelphi.forecast.stored_week import StoredWeek
 from gdelphi.forecast.summary import USUAL
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.gdelt.countries import stream_name
-from gdelphi.measures.phrases import sentence
+from gdelphi.measures.phrases import lineage, sentence
 from gdelphi.measures.space import place_of
 from gdelphi.report.choose import CellKey
 from gdelphi.report.content import (
@@ -47,7 +47,7 @@ REPORTS: Final = 5  # as evidence of an event
 # Columns of the stored tables. `forecast_tables` has their names too, but brings with it all that
 # makes forecasts: three seconds of imports. A test holds the two together.
 NOT_MEMBERS: Final = (
-    "stream", "level", "code", "target", "published", "which", "stack", "futures",
+    "stream", "level", "code", "target", "published", "which", "beyond", "stack", "futures",
 )  # fmt: skip
 ARGUMENTS: Final = {"actor1": "who", "actor2": "whom", "region": "where"}
 QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -70,13 +70,13 @@ def forecast_countries(
     countries = []
     for stream in forecast.manifest.recipe.streams:
         own = {name: tables[name].get(stream, []) for name in tables}
-        probabilities = probabilities_of(own["probabilities"], yesterday)
+        probabilities = probabilities_of(own["probabilities"], yesterday, week)
         country = bare_country(stream, past, latest[stream])
         countries.append(
             country.model_copy(
                 update={
                     **_map_numbers(probabilities),
-                    "brief": _brief(own["brief"]),
+                    "brief": brief_phrases(own["brief"], own["shares"]),
                     "probabilities": probabilities,
                     "shares": _shares(own["shares"], past.shares(stream)),
                     "events": _events(own["events"], own["evidence"], own["probabilities"]),
@@ -152,11 +152,13 @@ def _quantile(known: Sequence[float], at: float) -> float:
 # --- probabilities --------------------------------------------------------------------------------
 
 
-def probabilities_of(rows: TableRows, yesterday: Mapping[CellKey, float]) -> list[Probability]:
+def probabilities_of(
+    rows: TableRows, yesterday: Mapping[CellKey, float], week: StoredWeek | None = None
+) -> list[Probability]:
     """All roots, and the finer codes that are likely; undefined targets are left out."""
     shown = {level: _likely(rows, level) for level in ("base", "full")}
     return [
-        _probability(row, yesterday)
+        _probability(row, yesterday, week)
         for row in rows
         if number(row["published"]) is not None
         and (row["level"] == "root" or row["code"] in shown[row["level"]])
@@ -178,7 +180,20 @@ def _likely(rows: TableRows, level: str) -> set[str]:
     return set(enough[:MOST_FINER])
 
 
-def _probability(row: Mapping[str, Any], yesterday: Mapping[CellKey, float]) -> Probability:
+def _usual(row: Mapping[str, Any], week: StoredWeek | None) -> float | None:
+    """How often it has come. The member that says so of the others says more of surges than their
+    frequency, which the week alone has; of finer codes nobody has it."""
+    if row["target"] != "surge":
+        return number(row.get(USUAL))
+    key = row["stream"], row["code"], row["target"]
+    if week is None or row["level"] != "root" or key not in week.cells:
+        return None
+    return number(week.cells[key].days[0].usual)
+
+
+def _probability(
+    row: Mapping[str, Any], yesterday: Mapping[CellKey, float], week: StoredWeek | None
+) -> Probability:
     key = row["stream"], row["level"], row["code"], row["target"]
     members = {
         clean(name): known
@@ -193,8 +208,9 @@ def _probability(row: Mapping[str, Any], yesterday: Mapping[CellKey, float]) -> 
         published=number(row["published"]) or 0.0,
         which=row["which"],
         stack=number(row["stack"]),
-        usual=number(row.get(USUAL)),
+        usual=_usual(row, week),
         yesterday=number(yesterday.get(key)),
+        beyond=bool(row.get("beyond", False)),
         members=members,
     )
 
@@ -204,12 +220,12 @@ def _map_numbers(probabilities: Iterable[Probability]) -> dict[str, Any]:
     roots = [p for p in probabilities if p.level == "root"]
     surges = [p for p in roots if p.target == "surge" and p.code in CONFLICT]
     surge = max(surges, key=lambda p: p.published, default=None)
-    moved = [p for p in roots if p.target == "headline" and p.usual is not None]
-    change = max(moved, key=lambda p: abs(p.published - (p.usual or 0.0)), default=None)
+    moved = [p for p in roots if p.target == "headline" and p.usual_then is not None]
+    change = max(moved, key=lambda p: abs(p.published - (p.usual_then or 0.0)), default=None)
     return {
         "conflict_surge": surge.published if surge else None,
         "conflict_code": surge.code if surge else None,
-        "change": number(change.published - (change.usual or 0.0)) if change else None,
+        "change": number(change.published - (change.usual_then or 0.0)) if change else None,
         "change_code": change.code if change else None,
     }
 
@@ -227,15 +243,28 @@ def _shares(rows: TableRows, past: Mapping[str, list[float | None]]) -> list[Sha
     return shares
 
 
-def _brief(rows: TableRows) -> list[WeightedPhrase]:
-    ordered = sorted(rows, key=lambda row: row["rank"])
-    return [
-        WeightedPhrase(
-            weight=number(row["weight"]) or 0.0, words=clean(row["phrase"]), code=row["code"],
-            drawn=_drawn(row),
+def brief_phrases(rows: TableRows, shares: TableRows) -> list[WeightedPhrase]:
+    """Tomorrow's phrases, the heaviest first. Those of a root have no more than its expected share
+    together: forecasts that were made before phrases kept to their root may give them more."""
+    expected = {row["code"]: number(row["mean"]) for row in shares if row["level"] == "root"}
+    given: dict[str, float] = defaultdict(float)
+    for row in rows:
+        given[lineage(row["code"]).root] += row["weight"]
+    phrases = []
+    for row in sorted(rows, key=lambda row: row["rank"]):
+        root = lineage(row["code"]).root
+        most, total = expected.get(root), given[root]
+        factor = min(1.0, most / total) if most is not None and total > 0 else 1.0
+        phrases.append(
+            WeightedPhrase(
+                weight=number(row["weight"] * factor) or 0.0,
+                words=clean(row["phrase"]),
+                code=row["code"],
+                root=label_of(root),
+                drawn=_drawn(row),
+            )
         )
-        for row in ordered
-    ]  # fmt: skip
+    return sorted(phrases, key=lambda phrase: -phrase.weight)
 
 
 def _drawn(row: Mapping[str, Any]) -> str | None:

@@ -20,7 +20,7 @@ from gdelphi.report.content import (
 )
 from gdelphi.report.markdown_text import escape, percent_or_none, sentence, shown_percent
 from gdelphi.report.markdown_week import country_week_lines, week_lines
-from gdelphi.report.plain import counted
+from gdelphi.report.plain import AGAINST, counted
 from gdelphi.report.week_content import WeekReport
 
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`()\[\]{}|\\^]+", re.ASCII)
@@ -83,7 +83,7 @@ def _changes(report: Report) -> Iterator[str]:
 
 
 def _change(place: int, change: Change) -> Iterator[str]:
-    before = "yesterday" if change.against == "yesterday" else "usually"
+    before = AGAINST[change.against]
     yield (
         f"{place}. **{escape(change.name)}: {escape(change.label)}** as {_TARGETS[change.target]}: "
         f"{shown_percent(change.published)}, {before} {shown_percent(change.before)}"
@@ -115,11 +115,13 @@ def _country(country: CountryReport, week: WeekReport | None) -> Iterator[str]:
 
 def _phrases(title: str, phrases: Sequence[WeightedPhrase]) -> Iterator[str]:
     if phrases:
-        yield f"**{title}**"
+        unit = "shares of the weight of all reports; each phrase stands for its own kind alone"
+        yield f"**{title}** ({unit})"
         yield ""
         for phrase in phrases:
             drawn = f" (drawn from: {escape(phrase.drawn)})" if phrase.drawn else ""
-            yield f"- {shown_percent(phrase.weight)} {escape(phrase.words)}{drawn}"
+            kind = f" ({escape(phrase.root.lower())})" if phrase.root else ""
+            yield f"- {shown_percent(phrase.weight)} {escape(phrase.words)}{kind}{drawn}"
         yield ""
 
 
@@ -129,7 +131,7 @@ def _headlines(probabilities: Iterable[Probability]) -> Iterator[str]:
         return
     by_cell = {(p.code, p.target): p for p in roots}
     likely = sorted((p for p in roots if p.target == "headline"), key=lambda p: -p.published)
-    yield "| event | headline | stack | usual | yesterday | surge | occurs |"
+    yield "| event | headline | stack | usual | a day ago, of the same day | surge | occurs |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
     for p in likely[:HEADLINES]:
         others = (by_cell.get((p.code, target)) for target in ("surge", "occurs"))

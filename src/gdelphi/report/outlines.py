@@ -30,6 +30,8 @@ class Outline(NamedTuple):
 
     path: str
     dot: tuple[float, float] | None
+    box: tuple[float, float, float, float]
+    """left, top, right and bottom of its largest part: far islands do not count"""
 
 
 def natural_earth(longitude: float, latitude: float) -> tuple[float, float]:
@@ -74,8 +76,17 @@ def outlines() -> Mapping[str, Outline]:
         x, y = place(shape.longitude, shape.latitude)
         dot = None if path else (round(x, 1), round(y, 1))
         if path or 0 < y < HEIGHT:
-            drawn[fips] = Outline(path, dot)
+            drawn[fips] = Outline(path, dot, _box(shape, (x, y)))
     return MappingProxyType(drawn)
+
+
+def _box(shape: Shape, dot: tuple[float, float]) -> tuple[float, float, float, float]:
+    rings = [ring for ring in map(_pixels, shape.rings) if len(ring) > 2]
+    if not rings:
+        return (*dot, *dot)
+    largest = max(rings, key=_area)
+    xs, ys = ([pixel[axis] / 10 for pixel in largest] for axis in (0, 1))
+    return min(xs), min(ys), max(xs), max(ys)
 
 
 def _path(shape: Shape) -> str:

@@ -24,11 +24,14 @@ from gdelphi.common.types import TARGETS
 from gdelphi.report import views
 from gdelphi.report.content import Change, Report
 from gdelphi.report.content_base import Content
+from gdelphi.report.day_links import DayLinks, next_link, previous_link
 from gdelphi.report.payload import payload
 from gdelphi.report.plain import (
     anchor,
+    host_of,
     one_line,
     script_json,
+    web_address,
     with_code,
 )
 from gdelphi.report.week import NO_WEEK, WILL
@@ -36,10 +39,12 @@ from gdelphi.report.week_content import WeekReport
 
 STYLES: Final = ("base.css", "week.css", "overview.css", "country.css")
 SCRIPTS: Final = (
-    "base.js", "map.js", "table.js", "charts.js", "fan.js", "week.js", "country.js", "start.js",
+    "base.js", "map.js", "table.js", "charts.js", "fan.js", "week.js", "timeline.js",
+    "explain.js", "country.js", "start.js",
 )  # fmt: skip
 FRONT_SCRIPTS: Final = ("base.js",)
 HEADLINE_CHANGES: Final = 3
+NO_LINKS: Final = DayLinks()
 
 
 class FrontEntry(Content):
@@ -108,6 +113,8 @@ def _environment() -> jinja2.Environment:
         "direction": views.direction,
         "signed_percent": views.signed_percent,
         "week_day": week_day,
+        "web_address": web_address,
+        "host_of": host_of,
     }
     return environment
 
@@ -175,8 +182,8 @@ def week_values(week: WeekReport | None) -> dict[str, Any]:
     }
 
 
-def render(report: Report) -> str:
-    """The report as one self-contained HTML page."""
+def render(report: Report, days: DayLinks = NO_LINKS) -> str:
+    """The report as one self-contained HTML page, with links to those of other days."""
     return _fill(
         "page.html",
         SCRIPTS,
@@ -185,10 +192,15 @@ def render(report: Report) -> str:
         **week_values(report.week),
         changes=[views.change_view(change) for change in report.changes],
         map_countries=views.map_countries(report.countries),
-        map=views.MAP,
+        map=views.map_frame(report),
+        weekly=views.has_weekly_risk(report.countries),
+        whole=views.is_whole(report),
         countries=[views.country_row(number, report) for number in range(len(report.countries))],
         windows=[views.window_view(window) for window in report.record.windows],
         calibration=views.calibration_plots(report.record),
+        previous_link=Markup(previous_link(days.previous)),  # noqa: S704 - of a date
+        next_link=Markup(next_link(days.following)),  # noqa: S704 - of a date
+        week_before=days.week_before,
         data=script_json(payload(report)),
     )
 

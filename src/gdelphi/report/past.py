@@ -1,8 +1,8 @@
 """What the store knows of the days up to an origin: rows, shares, the last day in brief, gaps.
 
 A report is made while others may want to write, so the store is opened twice and briefly, and
-everything else comes from files. The day in brief is the descriptor that `gdelphi embed` has left;
-where there is none, the day's largest roots stand for it, with their number of reports.
+everything else comes from files. The day in brief is made from the clouds that `gdelphi embed` has
+left; without them the day's largest roots stand for it, with their number of reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.errors import MeasuresError, ReportError
+from gdelphi.common.errors import CacheError, EncoderError, MeasuresError, ReportError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import IntArray
-from gdelphi.measures.clouds import measures_folder
-from gdelphi.measures.descriptor_files import DayDescriptors, Descriptors
-from gdelphi.measures.phrases import sentence
+from gdelphi.measures.clouds import Clouds, DayClouds, measures_folder
+from gdelphi.measures.encoder import open_cache
+from gdelphi.measures.phrases import lineage, sentence
 from gdelphi.measures.profiles import Profiles, read_profiles
-from gdelphi.measures.space import load_space, place_of
+from gdelphi.measures.root_phrases import describe_by_root
+from gdelphi.measures.space import Points, load_space, place_of
 from gdelphi.measures.targets import headline_of
 from gdelphi.report.content import DataGap, WeightedPhrase
 from gdelphi.report.plain import (
@@ -155,39 +156,44 @@ def _complete_at(connection: Connection, origin: date) -> datetime | None:
 
 
 def latest_in_brief(settings: Settings, past: PastNews) -> Mapping[str, list[WeightedPhrase]]:
-    """The origin's day of each stream: atoms of its descriptor, or else its largest roots."""
-    descriptors = _descriptors(settings, past.origin)
+    """The origin's day of each stream: phrases that stand for reports of their own root, or else
+    its largest roots."""
+    embedded = _embedded(settings, past.origin)
+    most = settings.measures.most_atoms
     return {
-        stream: (_atoms(descriptors, stream) if descriptors else []) or _largest_roots(past, stream)
+        stream: (_phrases(*embedded, stream, most) if embedded else [])
+        or _largest_roots(past, stream)
         for stream in past.history.streams
     }
 
 
-def _descriptors(settings: Settings, day: date) -> DayDescriptors | None:
-    """The day's descriptors, if it has been embedded."""
+def _embedded(settings: Settings, day: date) -> tuple[DayClouds, Points] | None:
+    """The day's clouds and the space, if it has been embedded."""
+    folder = measures_folder(settings)
     try:
-        return Descriptors(settings, load_space(measures_folder(settings) / "space")).on(day)
-    except MeasuresError:
+        clouds = Clouds(folder).on(day)
+        return None if clouds is None else (
+            clouds, Points(load_space(folder / "space"), open_cache(settings))
+        )  # fmt: skip
+    except (MeasuresError, CacheError, EncoderError):
         return None
 
 
-def _atoms(descriptors: DayDescriptors, stream: str) -> list[WeightedPhrase]:
+def _phrases(clouds: DayClouds, points: Points, stream: str, most: int) -> list[WeightedPhrase]:
     try:
-        day = descriptors.descriptor(stream)
-    except MeasuresError:  # a file that cannot be read is made again by `gdelphi embed`
-        return []
-    if day is None:
+        day = describe_by_root(clouds.cloud(stream), points, most)
+    except (MeasuresError, CacheError, EncoderError):  # `gdelphi embed` makes it again
         return []
     place = place_of(stream)
-    phrases = [
+    return [
         WeightedPhrase(
             weight=number(weight) or 0.0,
             words=clean(sentence(first, code, second, place)),
             code=clean(code),
+            root=label_of(lineage(code).root),
         )
         for weight, first, code, second in zip(day.weights, *day.phrases, strict=True)
     ]
-    return sorted(phrases, key=lambda phrase: -phrase.weight)
 
 
 def _largest_roots(past: PastNews, stream: str) -> list[WeightedPhrase]:
@@ -201,6 +207,7 @@ def _largest_roots(past: PastNews, stream: str) -> list[WeightedPhrase]:
             weight=number(shares[place]) or 0.0,
             words=f"{label_of(codes[place])} ({counted(int(counts[place]), 'report')})",
             code=codes[place],
+            root=label_of(codes[place]),
         )
         for place in places[:ROOTS_SHOWN]
     ]

@@ -18,6 +18,7 @@ from gdelphi.report.content import (
     Probability,
     Report,
     Share,
+    Timeline,
     WeightedPhrase,
 )
 from gdelphi.report.plain import (
@@ -25,6 +26,7 @@ from gdelphi.report.plain import (
     one_line,
     web_address,
 )
+from gdelphi.report.views import bounds_of, risk_of
 from gdelphi.report.week import target_order
 from gdelphi.report.week_content import CountryWeek, WeekTarget
 
@@ -68,7 +70,10 @@ class CodeNumbers:
 
 
 def _phrases(phrases: Iterable[WeightedPhrase]) -> list[Any]:
-    return [[thousandths(p.weight), one_line(p.words, 140), kind(p.code)] for p in phrases]
+    return [
+        [thousandths(p.weight), one_line(p.words, 140), kind(p.code), one_line(p.root, 60)]
+        for p in phrases
+    ]
 
 
 def _probabilities(probabilities: list[Probability], codes: CodeNumbers) -> list[Any]:
@@ -86,7 +91,8 @@ def _probabilities(probabilities: list[Probability], codes: CodeNumbers) -> list
         line = lines.setdefault(number, [number, None, None, None])
         values = [thousandths(v) for v in (p.published, p.stack, p.usual, p.yesterday)]
         members = {one_line(name, 30): thousandths(v) for name, v in p.members.items()}
-        line[1 + TARGETS.index(p.target)] = values + ([members] if p.level == "root" else [])
+        more = [members if p.level == "root" else None] if p.level == "root" or p.beyond else []
+        line[1 + TARGETS.index(p.target)] = [*values, *more, *([1] if p.beyond else [])]
     return list(lines.values())
 
 
@@ -196,6 +202,10 @@ def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
         "stream": one_line(country.stream, 12),
         "anchor": anchor(country.stream),
         "name": one_line(country.name, 60),
+        "risk": thousandths(risk_of(country)),
+        "riskUsual": thousandths(
+            country.week.conflict.usual if country.week and country.week.conflict else None
+        ),
         "surge": thousandths(country.conflict_surge),
         "surgeCode": codes.number(country.conflict_code) if country.conflict_code else None,
         "change": thousandths(country.change),
@@ -209,6 +219,31 @@ def _country(country: CountryReport, codes: CodeNumbers) -> dict[str, Any]:
         "events": [_event(event, codes) for event in country.events],
         "fan": _fan(country.fan, codes),
         "week": _week(country.week, codes),
+        "timeline": _timeline(country.timeline, codes),
+    }
+
+
+def _timeline(timeline: Timeline | None, codes: CodeNumbers) -> list[Any] | None:
+    if timeline is None:
+        return None
+    return [
+        [
+            codes.number(line.code, line.label),
+            [thousandths(value) for value in line.published],
+            [None if came is None else int(came) for came in line.came],
+        ]
+        for line in timeline.lines
+    ]
+
+
+def _judged(report: Report) -> dict[str, Any] | None:
+    """The days of all time lines."""
+    found = next((country.timeline for country in report.countries if country.timeline), None)
+    if found is None:
+        return None
+    return {
+        "days": [day.isoformat() for day in found.days],
+        "backtest": found.source == "backtest",
     }
 
 
@@ -223,4 +258,6 @@ def payload(report: Report) -> dict[str, Any]:
         "target": report.target_day.isoformat(),
         "week": [day.isoformat() for day in report.week.days] if report.week else None,
         "forecast": any(country.probabilities for country in report.countries),
+        "judged": _judged(report),
+        "riskBounds": [round(1000 * bound) for bound in bounds_of(report.countries)],
     }

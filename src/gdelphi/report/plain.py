@@ -34,6 +34,10 @@ _IN_SCRIPT = str.maketrans({c: f"\\u{ord(c):04x}" for c in ("<", ">", "&", "\u20
 # --- content --------------------------------------------------------------------------------------
 
 
+AGAINST: Final = {"last forecast": "a day ago", "usual": "usually on such a day"}
+"""what a change is a change from, in words"""
+
+
 def clean_or_none(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
@@ -89,6 +93,11 @@ def web_address(source: str | None) -> str | None:
     except ValueError:
         return None
     return source if parts.scheme in ("http", "https") and host else None
+
+
+def host_of(address: str) -> str:
+    """The site of an address, as a reader knows it."""
+    return (urlsplit(address).hostname or address).removeprefix("www.")
 
 
 def anchor(stream: str) -> str:

@@ -84,9 +84,11 @@ CellRow = tuple[str, str, str, float, float, float]
 """stream, code, target, published, stack, outcome"""
 
 
-def judged_forecasts(
-    folder: ForecastFolder, until: date
-) -> tuple[PastForecasts, list[ForecastManifest], list[str]]:
+Judged = tuple[PastForecasts, list[ForecastManifest], list[str]]
+"""scored forecasts, their manifests, and what is wrong with others"""
+
+
+def judged_forecasts(folder: ForecastFolder, until: date) -> Judged:
     """The scored forecasts of target days up to a day, one for each; none made in hindsight.
 
     Returns them, their manifests, and which scores cannot be read: these can be made again.
@@ -162,9 +164,15 @@ def _arrays(rows: Mapping[date, Sequence[CellRow]]) -> PastForecasts:
 # --- the record -----------------------------------------------------------------------------------
 
 
-def record_of(settings: Settings, forecasts: ForecastFolder, origin: date) -> Record:
-    """The record up to an origin: from forecasts, else from a backtest, else none."""
-    judged, manifests, problems = judged_forecasts(forecasts, origin)
+def record_of(
+    settings: Settings,
+    forecasts: ForecastFolder,
+    origin: date,
+    known: Judged | None = None,
+) -> Record:
+    """The record up to an origin: from forecasts, else from a backtest, else none. `known` are the
+    judged forecasts, if they have been read."""
+    judged, manifests, problems = known or judged_forecasts(forecasts, origin)
     notes = "".join(f" Left out: {problem}." for problem in problems)
     if len(judged.days) >= FEWEST:
         late = sum(manifest.issued_at.date() > manifest.target_day for manifest in manifests)

@@ -12,7 +12,7 @@ that are there, so deleting a folder is all that it takes to withdraw a report.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -41,9 +41,9 @@ from gdelphi.report.banners import (
 )
 from gdelphi.report.changes import changes_of
 from gdelphi.report.choose import (
-    CellKey,
     ForecastFolder,
     read_forecast_folder,
+    said_before,
 )
 from gdelphi.report.content import (
     CountryReport,
@@ -51,17 +51,20 @@ from gdelphi.report.content import (
     Report,
 )
 from gdelphi.report.countries import forecast_countries, past_countries
+from gdelphi.report.day_links import DayLinks, days_in, links_of, tell_neighbours
 from gdelphi.report.lists import PAGE as PAGE
 from gdelphi.report.lists import REPORT, write_lists
 from gdelphi.report.markdown import markdown
+from gdelphi.report.news import news_of
 from gdelphi.report.past import (
     PastNews,
     gaps,
     read_past,
 )
 from gdelphi.report.plain import clean
-from gdelphi.report.record import record_of
+from gdelphi.report.record import PastForecasts, judged_forecasts, record_of
 from gdelphi.report.tables import csv_files
+from gdelphi.report.timeline import past_said, timeline_of, yesterday_of
 from gdelphi.report.week import week_report
 from gdelphi.report.week_record import week_record
 from gdelphi.store.status import Status, read_status
@@ -119,7 +122,8 @@ def make_report(
     on_step("writing the report")
     folder = out / report.origin.isoformat()
     with _alone(out):
-        _put(folder, _files(report))
+        _put(folder, _files(report, links_of(report.origin, days_in(out))))
+        tell_neighbours(out, report.origin)
         warnings = write_lists(
             out, title=clean(settings.report.title), address=settings.report.address
         )
@@ -141,9 +145,11 @@ def gather_report(
     on_step(f"reading the days up to {origin}")
     past = read_past(settings, origin, manifest.recipe.streams if manifest else None, status)
     on_step("gathering countries")
-    countries, week, problems = _countries(settings, forecasts, manifest, past)
+    countries, week, earlier, problems = _countries(settings, forecasts, manifest, past)
     on_step("looking how good forecasts have been")
-    record = record_of(settings, forecasts, origin)
+    judged = judged_forecasts(forecasts, origin)
+    record = record_of(settings, forecasts, origin, judged)
+    countries = _with_timelines(countries, past_said(settings, judged[0], origin))
     streams = [country.stream for country in countries]
     watched = [stream for stream in settings.report.watchlist if stream in streams] or streams
     partial = manifest.recipe.partial if manifest else not status.is_complete(origin)
@@ -172,7 +178,11 @@ def gather_report(
         banners=banners(state),
         naming=describe_naming(manifest.named) if manifest else None,
         days=list(past.days),
-        week=week_report(week, record, week_record(settings, forecasts, origin)) if week else None,
+        week=week_report(week, record, week_record(settings, forecasts, origin), earlier)
+        if week
+        else None,
+        yesterday=yesterday_of(judged[0]),
+        news=news_of(settings, past) if manifest is None else None,
         watchlist=watched,
         changes=changes_of(countries, watched, past),
         countries=countries,
@@ -209,19 +219,31 @@ def _check_origin(settings: Settings, origin: date, status: Status) -> None:
 
 def _countries(
     settings: Settings, forecasts: ForecastFolder, manifest: ForecastManifest | None, past: PastNews
-) -> tuple[list[CountryReport], StoredWeek | None, list[str]]:
-    """All countries, the forecast's week, and what is wrong with yesterday's forecast."""
+) -> tuple[list[CountryReport], StoredWeek | None, StoredWeek | None, list[str]]:
+    """All countries, the forecast's week, that of one origin earlier, and what is wrong with it."""
     if manifest is None:
-        return past_countries(settings, past), None, []
-    yesterday: Mapping[CellKey, float] = {}
-    problems = []
+        return past_countries(settings, past), None, None, []
+    earlier, problems = None, []
     try:
-        yesterday = forecasts.published_before(manifest.recipe.origin)
+        earlier = forecasts.week_before(manifest.recipe.origin)
     except ForecastError as error:
         problems.append(str(error))
     forecast = forecasts.load(manifest)
     week = read_week(forecast)
-    return forecast_countries(settings, forecast, past, yesterday, week), week, problems
+    countries = forecast_countries(settings, forecast, past, said_before(earlier), week)
+    return countries, week, earlier, problems
+
+
+def _with_timelines(
+    countries: list[CountryReport], said: tuple[str, PastForecasts] | None
+) -> list[CountryReport]:
+    """Countries with what was said of them on the last judged days."""
+    if said is None:
+        return countries
+    return [
+        country.model_copy(update={"timeline": timeline_of(*said, country.stream)})
+        for country in countries
+    ]
 
 
 def _provenance(
@@ -267,14 +289,14 @@ def _trained_until(
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _files(report: Report) -> dict[str, str]:
+def _files(report: Report, days: DayLinks) -> dict[str, str]:
     """All files of a report, in the order in which they are put in place."""
     return {
         SCHEMA: json.dumps(report_schema(), indent=1) + "\n",
         **csv_files(report),
         TEXT: markdown(report),
         REPORT: report.model_dump_json() + "\n",
-        PAGE: page.render(report),
+        PAGE: page.render(report, days),
     }
 
 

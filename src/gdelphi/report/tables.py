@@ -12,7 +12,7 @@ from datetime import date
 from itertools import count
 from typing import Any, Final
 
-from gdelphi.common.texts import guarded
+from gdelphi.common.texts import CODE, guarded
 from gdelphi.report.content import CountryReport, Report
 from gdelphi.report.week_content import Chance, CountryWeek, WeekRoot
 
@@ -22,11 +22,18 @@ CsvRow = Sequence[Any]
 
 
 def as_csv(names: Sequence[str], rows: Iterable[CsvRow]) -> str:
-    """Rows under their names."""
+    """Rows under their names. Codes of events are written with CODE before them: a reader that
+    takes what looks like a number for one makes 010, another event, of 10."""
     text = io.StringIO()
+    coded = [name == "code" for name in names]
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([guarded(name) for name in names])
-    writer.writerows([guarded(value) for value in row] for row in rows)
+    for row in rows:
+        marked = (
+            f"{CODE}{value}" if is_code else value
+            for value, is_code in zip(row, coded, strict=True)
+        )
+        writer.writerow([guarded(value) for value in marked])
     return text.getvalue()
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from gdelphi.common.percent import percent
 from gdelphi.common.percent import points as whole_points
+from gdelphi.gdelt.countries import other_names
 from gdelphi.report.content import (
     Bin,
     Change,
@@ -21,11 +22,15 @@ from gdelphi.report.content import (
     SkillLine,
 )
 from gdelphi.report.outlines import HEIGHT, WIDTH, outlines
-from gdelphi.report.plain import anchor, one_line
+from gdelphi.report.plain import AGAINST, anchor, one_line
 
 TARGET_WORDS: Final = {"occurs": "is reported", "headline": "headline", "surge": "surge"}
 TOP: Final = 3
+ROOM: Final = 1.25  # of a zoomed map around what is followed
+MOST_ZOOM: Final = 6.0
 SEQUENTIAL: Final = (0.10, 0.15, 0.20, 0.30, 0.50)
+WEEKLY: Final = (0.30, 0.50, 0.70, 0.80, 0.90)
+"""of any surge within seven days, which is much likelier than one on a day"""
 DIVERGING: Final = (-0.20, -0.10, -0.03, 0.03, 0.10, 0.20)
 
 
@@ -158,11 +163,63 @@ class MapFrame(NamedTuple):
 
     width: float
     height: float
+    zoom: str
+    """the part of the map that holds what is followed, as a viewBox"""
+    dot: float
+    """radius of a place that is too small for an outline"""
     sequential: tuple[float, ...]
     diverging: tuple[float, ...]
 
 
-MAP: Final = MapFrame(WIDTH, HEIGHT, SEQUENTIAL, DIVERGING)
+def map_frame(report: Report) -> MapFrame:
+    """The scales of a report's map."""
+    zoom = zoom_on(report.countries)
+    dot = round(max(4 * float(zoom.split()[2]) / WIDTH, 1.5), 2)
+    return MapFrame(WIDTH, HEIGHT, zoom, dot, bounds_of(report.countries), DIVERGING)
+
+
+def risk_of(country: CountryReport) -> float | None:
+    """What countries are coloured and ranked by: that any kind of conflict surges within the week;
+    of forecasts that do not say it, the likeliest surge of tomorrow."""
+    if country.week and country.week.conflict:
+        return country.week.conflict.published
+    return country.conflict_surge
+
+
+def is_whole(report: Report) -> bool:
+    """Whether nothing is missing of the last day known."""
+    gaps = (gap for gap in report.missing if gap.first <= report.origin <= gap.last)
+    return not report.partial and next(gaps, None) is None
+
+
+def has_weekly_risk(countries: Sequence[CountryReport]) -> bool:
+    """Whether that number is said of any country."""
+    return any(country.week and country.week.conflict for country in countries)
+
+
+def bounds_of(countries: Sequence[CountryReport]) -> tuple[float, ...]:
+    """The scale of what countries are coloured by."""
+    return WEEKLY if has_weekly_risk(countries) else SEQUENTIAL
+
+
+def zoom_on(countries: Sequence[CountryReport]) -> str:
+    """The viewBox that holds the countries that are followed, with room around them and of the
+    shape of the whole map; the whole where they lie all over it."""
+    boxes = [
+        box
+        for country in countries
+        if (outline := outlines().get(country.stream)) and (box := outline.box)
+    ]
+    if not boxes:
+        return f"0 0 {WIDTH:g} {HEIGHT:g}"
+    left, top = (min(box[side] for box in boxes) for side in (0, 1))
+    right, bottom = (max(box[side] for box in boxes) for side in (2, 3))
+    width = max((right - left) * ROOM, (bottom - top) * ROOM * WIDTH / HEIGHT, WIDTH / MOST_ZOOM)
+    width = min(width, WIDTH)
+    height = width * HEIGHT / WIDTH
+    x = min(max((left + right - width) / 2, 0.0), WIDTH - width)
+    y = min(max((top + bottom - height) / 2, 0.0), HEIGHT - height)
+    return f"{x:.1f} {y:.1f} {width:.1f} {height:.1f}"
 
 
 class ChangeView(NamedTuple):
@@ -190,7 +247,7 @@ def change_view(change: Change) -> ChangeView:
         target=TARGET_WORDS[change.target],
         published=percent(change.published),
         before=percent(change.before),
-        against="yesterday" if change.against == "yesterday" else "usually",
+        against=AGAINST[change.against],
         difference=points(change.published - change.before),
         direction="up" if change.published >= change.before else "down",
         reasons=[one_line(reason, 240) for reason in change.reasons],
@@ -212,6 +269,7 @@ class MapCountry(NamedTuple):
 def map_countries(countries: Sequence[CountryReport]) -> list[MapCountry]:
     """All countries in the order of drawing: dots last, so that nothing covers them."""
     numbers = {country.stream: number for number, country in enumerate(countries)}
+    bounds = bounds_of(countries)
     drawn = []
     for fips, outline in outlines().items():
         number = numbers.get(fips)
@@ -220,8 +278,8 @@ def map_countries(countries: Sequence[CountryReport]) -> list[MapCountry]:
                 drawn.append(MapCountry(outline.path, None, None, "", "none", ""))
             continue
         country = countries[number]
-        value = country.conflict_surge
-        shade = "known" if value is None else colour(value, SEQUENTIAL, "q")
+        value = risk_of(country)
+        shade = "known" if value is None else colour(value, bounds, "q")
         forecast = "no forecast" if value is None else percent(value)
         words = f"{one_line(country.name, 48)}: {forecast}"
         link = anchor(country.stream)
@@ -244,6 +302,8 @@ class CountryRow(NamedTuple):
     stream: str
     name: str
     full_name: str
+    find: str
+    """what it is found by: names, codes, labels"""
     watched: bool
     surge: float | None
     surge_label: str
@@ -278,10 +338,13 @@ def country_row(number: int, report: Report) -> CountryRow:
         stream=one_line(country.stream, 12),
         name=one_line(country.name, 48),
         full_name=one_line(country.name, 400),
+        find=one_line(
+            " ".join([country.name, country.stream, *other_names(country.stream).aliases]), 400
+        ),
         watched=some_watched and country.stream in report.watchlist,
-        surge=country.conflict_surge,
-        surge_label=label(country.conflict_code),
-        shade=colour(country.conflict_surge, SEQUENTIAL, "q"),
+        surge=risk_of(country),
+        surge_label=_against_usual(country) or label(country.conflict_code),
+        shade=colour(risk_of(country), bounds_of(report.countries), "q"),
         change=country.change,
         change_label=label(country.change_code),
         top=[Top(one_line(p.label, 48), percent(p.published)) for p in headlines[:TOP]],
@@ -289,6 +352,12 @@ def country_row(number: int, report: Report) -> CountryRow:
         spark=sparkline(country.rows),
         reports=country.rows[-1] if country.rows else None,
     )
+
+
+def _against_usual(country: CountryReport) -> str:
+    """The usual of a country's risk within the week, if the forecast says it."""
+    chance = country.week.conflict if country.week else None
+    return "" if chance is None else f"usually {percent(chance.usual)}"
 
 
 class SkillView(NamedTuple):

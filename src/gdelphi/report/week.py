@@ -11,6 +11,8 @@ from gdelphi.common.percent import percent
 from gdelphi.common.types import TARGETS, WITHIN
 from gdelphi.forecast.stored_week import Chances, PossibleWeeks, StoredWeek, WeekCell
 from gdelphi.forecast.unusual import (
+    LEAST,
+    bits,
     escalating,
     most_unusual,
     onsets,
@@ -51,6 +53,12 @@ RANKED_BY: Final = (
     "as surges. Events with less than one report in a usual week are left out. Usual is how often "
     "it came in the last 52 weeks."
 )
+RANKED_BY_ANY: Final = (
+    "Countries are ranked by one number: the probability that any kind of conflict surges within "
+    "the week (protest, show of force, coercion, assault, fighting or mass violence), by the "
+    "information, in bits, that it has against its usual, which is how often any did in the last "
+    "52 weeks. Events with less than one report in a usual week are left out."
+)
 WILL: Final = {
     "occurs": "is reported",
     "headline": "is a headline on at least one day",
@@ -71,6 +79,7 @@ def country_week(week: StoredWeek, stream: str) -> CountryWeek:
         shown=unusual_roots(week, stream, ROOTS_SHOWN),
         possible=possible[0].of if possible else 0,
         escalation=None if chances is None else _chance(chances),
+        conflict=_chance(week.conflict[stream]) if stream in week.conflict else None,
     )
 
 
@@ -106,20 +115,28 @@ def _chance(chances: Chances) -> Chance:
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def week_report(week: StoredWeek, record: Record, judged: JudgedRecord | None = None) -> WeekReport:
+def week_report(
+    week: StoredWeek,
+    record: Record,
+    judged: JudgedRecord | None = None,
+    earlier: StoredWeek | None = None,
+) -> WeekReport:
     """What is likely and unusual within the week. `judged` says how good forecasts of the week have
-    been, if that is known; `record` is that of tomorrow."""
+    been, if that is known; `record` is that of tomorrow; `earlier` is the week as it was forecast a
+    day before."""
     quiet, above = onsets(week), escalating(week)
     return WeekReport(
         days=week.days,
-        sentences=[_where(week), _what(week), _trust(record, judged)],
-        ranked_by=RANKED_BY,
+        sentences=[_where(week), _what(week, earlier), _trust(record, judged)],
+        ranked_by=RANKED_BY_ANY if week.conflict else RANKED_BY,
         looked_at=sum(1 for stream in week.streams for _ in ranked_cells(week, stream)),
         unusual=[
             UnusualCountry(
                 stream=clean(one.stream),
                 name=clean(stream_name(one.stream)),
                 bits=number(one.bits) or 0.0,
+                published=number(one.chances.published) if one.chances else None,
+                usual=number(one.chances.usual) if one.chances else None,
                 events=[_event(week, cell) for cell in one.cells[:EVENTS]],
             )
             for one in unusual_streams(week)[:COUNTRIES]
@@ -169,10 +186,22 @@ def _where(week: StoredWeek) -> str:
         return f"{over} in no country clearly above its usual."
     first = ranked[0]
     where = clean(stream_name(first.stream))
-    return f"{over} furthest above its usual in {where}: {_words(first.cells[0])}."
+    most = _words(first.cells[0])
+    if first.chances is None:
+        return f"{over} furthest above its usual in {where}: {most}."
+    said, usual = percent(first.chances.published), percent(first.chances.usual)
+    any_kind = f"some kind of it surges with {said}, usually {usual}"
+    return f"{over} furthest above its usual in {where}: {any_kind}; above all {most}."
 
 
-def _what(week: StoredWeek) -> str:
+def _what(week: StoredWeek, earlier: StoredWeek | None) -> str:
+    """What has risen most since the forecast of a day before; without one, what is most unusual."""
+    risen = largest_rise(week, earlier) if earlier else None
+    if risen:
+        cell, before = risen
+        said, where = percent(cell.within.published), clean(stream_name(cell.stream))
+        what = f"“{label_of(cell.code)}” {WILL[cell.target]} with {said}"
+        return f"Since the last forecast most has risen in {where}: {what}, a day ago {before}."
     named = {ranked.cells[0] for ranked in unusual_streams(week)[:1]}
     cells = [cell for cell in most_unusual(week) if cell not in named]
     if not cells:
@@ -182,6 +211,19 @@ def _what(week: StoredWeek) -> str:
     likeliest = "" if best is None else f", likeliest on {_long_day(week.days[best])}"
     where = clean(stream_name(cell.stream))
     return f"The most unusual of all events is in {where}: {_words(cell)}{likeliest}."
+
+
+def largest_rise(week: StoredWeek, earlier: StoredWeek) -> tuple[WeekCell, str] | None:
+    """The cell whose probability within the week has risen most in bits, and what it was."""
+    rises = []
+    for stream in week.streams:
+        for cell in ranked_cells(week, stream, conflict=False):
+            before = earlier.cells.get((cell.stream, cell.code, cell.target))
+            if before is not None and before.within.published is not None:
+                chances = cell.within._replace(usual=before.within.published)
+                rises.append((bits(chances), cell, percent(before.within.published)))
+    rises.sort(key=lambda rise: (-rise[0], rise[1].stream, rise[1].code, rise[1].target))
+    return rises[0][1:] if rises and rises[0][0] >= LEAST else None
 
 
 def _words(cell: WeekCell) -> str:

@@ -54,6 +54,10 @@ class CountryWeek(Content):
         description="that reports of material conflict at least double against the last 28 days; "
         "null where there were too few"
     )
+    conflict: Chance | None = Field(
+        default=None,
+        description="that any kind of conflict surges within the week; null in older forecasts",
+    )
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -79,6 +83,10 @@ class UnusualCountry(Content):
     stream: str
     name: str
     bits: Number = Field(description="by which countries are ranked")
+    published: Number | None = Field(
+        default=None, description="that any kind of conflict surges within the week"
+    )
+    usual: Number | None = Field(default=None, description="how often any did, in 52 weeks")
     events: list[UnusualEvent] = Field(description="the most unusual first")
 
 
@@ -110,7 +118,7 @@ class WeekReport(Content):
 
     days: list[date] = Field(description="the seven days")
     sentences: list[str] = Field(
-        description="where conflict is furthest above its usual, what is most unusual, and how far "
+        description="where conflict is furthest above its usual, what has risen most, and how far "
         "to trust it"
     )
     ranked_by: str = Field(description="how countries are ranked, in words")

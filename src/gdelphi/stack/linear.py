@@ -38,6 +38,7 @@ from gdelphi.stack.logistic import LinearModel, regress_around
 LOGIT_LIMIT = 1e-6  # members' probabilities are held this far from 0 and 1
 VOLUME_DAYS = 30  # present days that a stream's usual volume is taken from
 RIDGE = 1.0  # beside many thousand cells, a mild pull
+NEGATIVE_SLACK = 1e-3  # of a member's weight that counts as none
 LEVEL_RIDGE = 1e6  # levels drift: that of earlier days is worse than none
 INTERCEPT = "intercept"
 SIMPLE = "simple stack"
@@ -165,16 +166,38 @@ class Stack:
         ridges: Mapping[str, float | None],
     ) -> "Stack":
         """The stack of the targets that a ridge is given for, fitted on examples and held to the
-        coefficients of the start, without a ridge entirely; those not named there are 0."""
+        coefficients of the start, without a ridge entirely; those not named there are 0.
+
+        No member has a negative weight, unless the start gives it one at least as negative: of
+        members that say nearly the same one would count against the other.
+        """
         fitted = {}
         for target, ridge in ridges.items():
             line = self._linear_model(start[target])
             if ridge is not None:
-                cells = _known_cells(examples, target)
-                level_ridge = LEVEL_RIDGE if self.plain else 0.0
-                line = regress_around(*cells, line, ridge=ridge, level_ridge=level_ridge)
+                line = self._fit_held(*_known_cells(examples, target), line, ridge)
             fitted[target] = self._named(*line)
         return replace(self, fitted=fitted)
+
+    def _fit_held(
+        self, matrix: FloatArray, answer: FloatArray, start: LinearModel, ridge: float
+    ) -> LinearModel:
+        """A regression around a start; members that would count against themselves are left out
+        one after the other, the most negative first."""
+        level_ridge = LEVEL_RIDGE if self.plain else 0.0
+        kept = np.arange(matrix.shape[1])
+        while True:
+            line = regress_around(
+                matrix[:, kept], answer, LinearModel(start.values[kept], start.intercept),
+                ridge=ridge, level_ridge=level_ridge,
+            )  # fmt: skip
+            values = np.zeros(matrix.shape[1])
+            values[kept] = line.values
+            allowed = np.minimum(start.values, 0.0) - NEGATIVE_SLACK
+            against = np.where(np.arange(len(values)) < len(self.members), values - allowed, 0.0)
+            if against.min() >= 0:
+                return LinearModel(values, line.intercept)
+            kept = kept[kept != int(np.argmin(against))]
 
     # Forecasting.
 

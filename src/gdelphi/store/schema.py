@@ -274,7 +274,7 @@ def _unknown_codes() -> Iterator[str]:
         SELECT kind, column_name, code, sum(rows)::BIGINT AS rows, min(NewsDay) AS first_day,
             max(NewsDay) AS last_day
         FROM odd_codes WHERE kind <> '{TOLD}' GROUP BY ALL"""
-    yield _comment("VIEW", "unknown_codes", "codes in events that the official tables do not have")
+    yield _comment("VIEW", "unknown_codes", "codes in events that no table has")
     yield f"CREATE VIEW blank_countries AS {BLANK_COUNTRIES}"
     yield _comment(
         "VIEW", "blank_countries", "actors without a country code whose actor code tells one"

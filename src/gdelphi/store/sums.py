@@ -4,7 +4,7 @@ Three tables beside `events`, each the plain aggregate of the rows of a news day
 
     file_days   rows of each file on each day: how many, a mark of which, how their dates lie
     day_sums    rows, stories, mentions and cloud weight of a day by stream and code
-    odd_codes   codes outside the official tables, and countries that only an actor's code tells
+    odd_codes   codes that no table has, and countries that only an actor's code tells
 
 Whoever changes events in a transaction makes the sums of the days touched anew in the same one, so
 they are taken back with the rows. Made anew, not counted up and down: what a file brings also
@@ -51,7 +51,7 @@ TABLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "odd_codes": (
         "FileId BIGINT, NewsDay DATE, kind VARCHAR, column_name VARCHAR, code VARCHAR, rows BIGINT",
-        "codes of each file and day that the official tables do not have, or that tell a country",
+        "codes of each file and day that no table has, or that tell a country",
     ),
 }
 """columns and comment of each table"""
@@ -101,17 +101,15 @@ def select_sums(table: str, near: str) -> str:
 
 
 def _unknown_codes(near: str) -> Iterator[str]:
+    """Codes that only data uses, as those of South Sudan's actors (SSD) and of Serbia once (RB), are
+    in the packaged tables, so known."""
     for kind, (table, key, columns) in CODE_COLUMNS.items():
-        official = f"SELECT {key} FROM {table} WHERE {key} IS NOT NULL"
-        if table == "countries":
-            official += f" AND {key}_official"
-        elif table != "cameo_events":
-            official += " AND official"
+        known = f"SELECT {key} FROM {table} WHERE {key} IS NOT NULL"
         for column in columns:
             yield (
                 f"SELECT FileId, NewsDay, '{kind}' AS kind, '{column}' AS column_name, "
                 f"{column} AS code, count(*) AS rows FROM events WHERE {near} "
-                f"AND {column} IS NOT NULL AND {column} NOT IN ({official}) GROUP BY ALL"
+                f"AND {column} IS NOT NULL AND {column} NOT IN ({known}) GROUP BY ALL"
             )
 
 

@@ -12,7 +12,7 @@ from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import Forecast
 from gdelphi.gdelt.cameo import event_codes
-from gdelphi.gdelt.countries import stream_name
+from gdelphi.gdelt.countries import find_streams, stream_name
 from gdelphi.measures.packing import OnPacked
 from gdelphi.measures.phrases import sentence
 from gdelphi.measures.profiles import read_profiles
@@ -73,6 +73,7 @@ def text_forecast(
     only = settings.sequences.model_copy(update={"only": known})
     data = load_text_data(settings.model_copy(update={"sequences": only}), on_packed)
     forecaster = text_forecaster(model, data.pack, number=number, seed=seed)
+    streams = [found.stream for found in find_streams(streams, known)]
     strange = [stream for stream in streams if stream not in known]
     if strange:
         raise ForecastError(

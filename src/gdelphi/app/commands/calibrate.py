@@ -76,6 +76,13 @@ def show_calibrated(result: "CalibrationResult", *, json: bool) -> None:
         _show_names(result.names)
     if result.expected:
         _show_expected(result.expected)
+    if result.conflict:
+        fit = result.conflict
+        out.print(
+            f"any kind of conflict surges within a week: joined with theta {fit.theta:.2f}, Brier "
+            f"score {fit.joint:.4f} on {fit.weeks} weeks of streams, that of the largest of six "
+            f"{fit.largest:.4f}"
+        )
 
 
 def _show_futures(choice: "FutureChoice") -> None:

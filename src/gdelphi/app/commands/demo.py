@@ -1,8 +1,11 @@
 """`gdelphi demo`: a simulated world from its archive to its report. The stage is `app/demo.py`."""
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
@@ -13,6 +16,8 @@ from gdelphi.app.options import let_threads_sleep
 
 if TYPE_CHECKING:
     from gdelphi.app.demo import DemoResult
+
+NAME: Final = "gdelphi"
 
 
 def command(
@@ -57,6 +62,17 @@ class TimedSteps(Steps):
             err.print(f"{monotonic() - self._since:5.0f} s  {self._name}")
 
 
+def program() -> str:
+    """How this program is called again from here: by its name, if that finds it, or by its path."""
+    called = Path(sys.argv[0])
+    found = shutil.which(NAME)
+    if called.stem != NAME or not called.exists():
+        return NAME if found else f"{sys.executable} -m {NAME}"
+    if found and Path(found).resolve() == called.resolve():
+        return NAME
+    return os.path.relpath(called) if called.resolve().is_relative_to(Path.cwd()) else str(called)
+
+
 def show_demo(result: "DemoResult") -> None:
     """Print the skill table, what it cost, and where to look."""
     show_backtest(result.backtest, result.folder / "backtest", json=False)
@@ -65,6 +81,6 @@ def show_demo(result: "DemoResult") -> None:
     about.add_row("time", f"{result.seconds / 60:.1f} minutes")
     about.add_row("report", Text(str(page), style=f"link {page.resolve().as_uri()}"))
     about.add_row("settings", str(result.config))
-    about.add_row("go on", f"gdelphi explain --stream {result.stream} --event 14 --as-of "
+    about.add_row("go on", f"{program()} explain --stream {result.stream} --event 14 --as-of "
                            f"{result.as_of} --config {result.config}")  # fmt: skip
     out.print(about)

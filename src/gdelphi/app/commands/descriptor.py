@@ -29,7 +29,10 @@ def command(
     config: ConfigOption = None,
     wait: WaitOption = None,
 ) -> None:
-    """Show a day in brief: 3 to 10 phrases with their share, and the reports behind them."""
+    """Show a day in brief: up to 10 phrases with their share, and the reports behind them.
+
+    Each phrase stands for reports of its own kind of event alone.
+    """
     from gdelphi.measures.brief import day_in_brief
 
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
@@ -65,8 +68,9 @@ def show_day(brief: "DayInBrief") -> None:
         _show_atom(number, atom)
     out.print(
         Text(
-            f"\n{len(brief.atoms)} atoms explain {brief.explained:.0%} of the day's spread; their "
-            f"W2 distance to the day is {brief.distance:.2f}",
+            f"\nshares are of the weight of all the day's reports; these {len(brief.atoms)} "
+            f"phrases stand for {brief.shown:.0%} of it. They explain {brief.explained:.0%} of its "
+            f"spread; their W2 distance to the day is {brief.distance:.2f}",
             style="dim",
         )
     )
@@ -79,7 +83,7 @@ def _show_atom(number: int, atom: "AtomInBrief") -> None:
     out.print(
         Text(
             f"          {atom.code} {atom.event}; {atom.rows:,} reports in {atom.phrases:,} "
-            f"phrases, {atom.same_root:.0%} of them {atom.root.lower()}",
+            f"phrases, {atom.same_root:.0%} of their weight is {atom.root.lower()}",
             style="dim",
         )
     )

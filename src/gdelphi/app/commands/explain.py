@@ -93,13 +93,9 @@ def command(
         chosen: Level | None = level.value if level else None
         of_week, explanation = None, None
         if horizon == TOMORROW:
-            explanation = explain(
-                predictor, stream.upper(), event, at, level=chosen, on_step=steps.step
-            )
+            explanation = explain(predictor, stream, event, at, level=chosen, on_step=steps.step)
         else:
-            of_week = explain_week(
-                predictor, stream.upper(), event, at, horizon, on_step=steps.step
-            )
+            of_week = explain_week(predictor, stream, event, at, horizon, on_step=steps.step)
     if explanation:
         show_explanation(explanation, json=json)
     if of_week:

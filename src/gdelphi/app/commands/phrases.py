@@ -16,6 +16,7 @@ from gdelphi.app.options import (
     WaitOption,
     settings_from,
 )
+from gdelphi.common.texts import CODE
 
 if TYPE_CHECKING:
     from gdelphi.measures.clouds import Cloud
@@ -55,7 +56,7 @@ def show_phrases(cloud: "Cloud", most: int, form: str) -> None:
             int(numbers.rows[point]),
             int(numbers.mentions[point]),
             round(float(numbers.tone[point]), 2),
-            phrase[1],
+            f"{CODE}{phrase[1]}" if form == "csv" else phrase[1],
             sentence(*phrase, place),
         )
         for point, (phrase, weight) in enumerate(zip(shown, cloud.weights, strict=False))

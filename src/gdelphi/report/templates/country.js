@@ -1,22 +1,25 @@
 // A country in detail, drawn when it is opened.
-const state = { index: null, target: 1, week: 1 };
+const state = { index: null, target: 1, week: 1, whole: false };
 
 function phraseList(title, phrases, none) {
   const most = Math.max(1, ...phrases.map((phrase) => phrase[0]));
-  const items = phrases.map(([weight, words, kind]) => {
+  const items = phrases.map(([weight, words, kind, root]) => {
     const bar = h("i", { class: `k${kind}` });
     bar.style.width = `${Math.max(1, (100 * weight) / most)}%`;
-    return h("li", {}, h("span", { class: "number" }, percent(weight)), h("span", {}, bdi(words)), bar);
+    return h("li", {}, h("span", { class: "number" }, percent(weight)), h("span", {}, bdi(words), root && h("span", { class: "quiet root" }, ` ${root}`)), bar);
   });
-  return h("div", {}, h("h4", {}, title), phrases.length ? h("ol", { class: "phrases" }, items) : h("p", { class: "empty" }, none));
+  const said = phrases.reduce((sum, phrase) => sum + phrase[0], 0);
+  const unit = h("p", { class: "quiet unit" }, `Share of the weight of all reports; a phrase stands for reports of its own kind alone. These are ${percent(said)} of the day.`);
+  return h("div", {}, h("h4", {}, title), phrases.length ? [unit, h("ol", { class: "phrases" }, items)] : h("p", { class: "empty" }, none));
 }
 
 function keyFigures(country) {
   const last = country.rows.length ? country.rows[country.rows.length - 1] : null;
   const figure = (title, value, words) => h("div", {}, h("dt", {}, title), h("dd", {}, h("strong", {}, value), " ", bdi(words)));
   return h("dl", { class: "keys" },
-    country.surge !== null && figure("Conflict surge, largest chance", percent(country.surge), label(country.surgeCode)),
-    country.change !== null && figure("Farthest from usual, headline", `${points(country.change)} pts`, label(country.changeCode)),
+    country.riskUsual !== null && figure("Any conflict surge within the week", percent(country.risk), `usually ${percent(country.riskUsual)}`),
+    country.riskUsual === null && country.surge !== null && figure("Conflict surge, largest chance", percent(country.surge), label(country.surgeCode)),
+    country.change !== null && figure("Headline farthest from usual", `${points(country.change)} pts`, label(country.changeCode)),
     figure("Reports on the last day", last === null ? "–" : last.toLocaleString("en"), ""));
 }
 
@@ -25,7 +28,7 @@ function memberWords(found) {
   return members.length ? `members: ${members.join(", ")}` : null;
 }
 
-function probabilityRow(line, target) {
+function probabilityRow(country, line, target) {
   const found = line[1 + target], [code, name] = DATA.codes[line[0]];
   if (!found) return null;
   const since = less(found[PUBLISHED], found[YESTERDAY]);
@@ -33,19 +36,19 @@ function probabilityRow(line, target) {
   return h("tr", { title: memberWords(found) },
     h("th", { scope: "row", class: "event", "data-value": code }, h("span", { class: "code" }, code), " ", bdi(name)),
     h("td", { class: "plot" }, dots(found)),
-    number(found[PUBLISHED], percent(found[PUBLISHED]), "published"),
+    number(found[PUBLISHED], [explains(country, code, 1, percent(found[PUBLISHED])), found[BEYOND] && h("abbr", { class: "beyond", title: "Beyond what was published on the days of calibration, or outside of what members say: how good such numbers are is not known." }, "*")], "published"),
     number(found[STACK], percent(found[STACK])),
     number(found[USUAL], percent(found[USUAL])),
     number(since, h("span", { class: `difference ${way(since)}` }, points(since))));
 }
 
-function probabilityTable(lines, target) {
+function probabilityTable(country, lines, target) {
   const head = (text, sort, kind) => h("th", { scope: "col", class: kind, "data-sort": sort }, text);
   const scale = h("span", { class: "scale" }, h("span", {}, "0"), h("span", {}, "50"), h("span", {}, "100%"));
   const table = h("table", { class: "probabilities" },
     h("thead", {}, h("tr", {}, head("Event", "text", "event"), head(scale, null, "plot"), head("Published", "number", "number"),
-      head("Stack", "number", "number"), head("Usual", "number", "number"), head("Since yesterday", "number", "number"))),
-    h("tbody", {}, lines.map((line) => probabilityRow(line, target))));
+      head("Stack", "number", "number"), head("Usual", "number", "number"), head("Since last forecast", "number", "number"))),
+    h("tbody", {}, lines.map((line) => probabilityRow(country, line, target))));
   sortable(table);
   return table;
 }
@@ -59,8 +62,8 @@ function probabilities(country) {
     const which = country.which[state.target];
     holder.replaceChildren(
       which === "stack" ? h("p", { class: "quiet" }, "For this target the stack is published: the combination was not better on the days that decide.") : "",
-      probabilityTable(roots, state.target));
-    inner.replaceChildren(...(more.open ? [probabilityTable(finer, state.target)] : []));
+      probabilityTable(country, roots, state.target));
+    inner.replaceChildren(...(more.open ? [probabilityTable(country, finer, state.target)] : []));
   };
   more.addEventListener("toggle", draw);
   const choice = targetChoice(state.target, "target", (number) => { state.target = number; draw(); });
@@ -68,7 +71,8 @@ function probabilities(country) {
   return h("div", {}, h("h4", {}, "Probabilities of standard events"),
     h("div", { class: "choosing" }, choice,
       h("strong", { class: "on-paper" }, TARGET_WORDS[state.target]), dotsKey()),
-    holder, finer.length > 0 && more);
+    holder, finer.length > 0 && more,
+    h("p", { class: "foot" }, "A click on a published number shows the command that explains it. *: beyond what was published on the days of calibration."));
 }
 
 function shareCharts(country) {
@@ -120,6 +124,7 @@ function drawCountry(country, paper) {
       phraseList(`${shortDay(DATA.origin, false)} in brief, as reported`, country.latest, "Nothing is known of this day.")),
     kindsKey([...country.brief, ...country.latest].map((phrase) => phrase[2])),
     country.probabilities.length > 0 && probabilities(country),
+    timeline(country),
     shareCharts(country),
     country.events.length > 0 && part("Who may do what to whom", eventList(country.events)),
     country.fan && part("The fan of futures", fanChart(country.fan, paper)));

@@ -3,15 +3,18 @@ const DATA = JSON.parse(one("#data").textContent);
 const TARGETS = ["occurs", "headline", "surge"];
 const TARGET_WORDS = ["Is reported", "Headline", "Surge"];
 const label = (number) => (number === null || number === undefined ? "" : DATA.codes[number][1]);
-const PUBLISHED = 0, STACK = 1, USUAL = 2, YESTERDAY = 3, MEMBERS = 4;
+const PUBLISHED = 0, STACK = 1, USUAL = 2, YESTERDAY = 3, MEMBERS = 4, BEYOND = 5;
 
 const BOUNDS = {
+  risk: DATA.riskBounds,
   surge: [100, 150, 200, 300, 500],
   headline: [100, 250, 500, 750, 900],
   difference: [-200, -100, -30, 30, 100, 200],
 };
 
 function quantity(country, what, how) {
+  if (what === "surge" && country.riskUsual !== null) return [country.risk, `usually ${percent(country.riskUsual)}`];
+  if (what === "risk-usual") return [less(country.risk, country.riskUsual), ""];
   if (what === "surge") return [country.surge, label(country.surgeCode)];
   if (what === "change") return [country.change, label(country.changeCode)];
   const line = country.probabilities.find((entry) => entry[0] === Number(what));
@@ -22,8 +25,8 @@ function quantity(country, what, how) {
 }
 
 function scaleOf(what, how) {
-  if (what === "surge") return ["q", BOUNDS.surge];
-  if (what === "change" || how.endsWith("-usual")) return ["d", BOUNDS.difference];
+  if (what === "surge") return ["q", BOUNDS.risk];
+  if (what === "change" || what === "risk-usual" || how.endsWith("-usual")) return ["d", BOUNDS.difference];
   return ["q", BOUNDS[how]];
 }
 
@@ -42,7 +45,18 @@ function legend(letter, bounds) {
 
 function startMap() {
   const what = one(".map-what"), how = one(".map-how"), title = one(".map-title");
-  if (!DATA.forecast) return; // titles of the links say what is to be said
+  const drawing = one(".world svg"), zoom = one(".map-zoom"), near = drawing.getAttribute("viewBox");
+  zoom.hidden = near === drawing.dataset.whole;
+  zoom.addEventListener("click", () => {
+    const whole = zoom.getAttribute("aria-pressed") !== "true";
+    zoom.setAttribute("aria-pressed", String(whole));
+    drawing.setAttribute("viewBox", whole ? drawing.dataset.whole : near);
+  });
+  one(".map-controls").hidden = false;
+  if (!DATA.forecast) { // titles of the links say what is to be said
+    for (const choice of all(".map-controls label")) choice.hidden = true;
+    return;
+  }
   const group = h("optgroup", { label: "One event" });
   DATA.codes
     .map((code, number) => [code, number])
@@ -52,7 +66,7 @@ function startMap() {
   what.append(group);
   const first = title.textContent;
   const colour = () => {
-    const single = what.value !== "surge" && what.value !== "change";
+    const single = !["surge", "risk-usual", "change"].includes(what.value);
     one(".map-how-label").hidden = !single;
     const [letter, bounds] = scaleOf(what.value, how.value);
     for (const land of all("a.land")) {
@@ -68,6 +82,7 @@ function startMap() {
     }
     one(".legend").replaceChildren(...legend(letter, bounds));
     if (what.value === "surge") title.textContent = first;
+    else if (what.value === "risk-usual") title.textContent = "Any conflict surge within the week: percentage points above (orange) or below (blue) its usual";
     else if (what.value === "change") title.textContent = "The event whose chance of a headline is farthest from what is usual there: percentage points above (orange) or below (blue)";
     else title.textContent = `${label(Number(what.value))}: ${how.selectedOptions[0].textContent}${letter === "d" ? ", in percentage points" : ""}`;
   };
@@ -82,6 +97,5 @@ function startMap() {
     });
     land.addEventListener("blur", hush);
   }
-  one(".map-controls").hidden = false;
   colour();
 }

@@ -41,16 +41,17 @@ function startCountries() {
     if (target && target === location.hash) fromHash(); // a second click on the open country
   });
   if (fromHash()) return;
-  const first = one(".changes h3 a");
+  const first = one(".changes h4 a");
   const index = first ? DATA.countries.findIndex((country) => country.anchor === first.getAttribute("href")) : 0;
   open(Math.max(index, 0), { scroll: false, push: false });
 }
 
-// On paper all countries are there, each on its own page, in light colours; finer codes are left to
-// the tables.
+// On paper there are two pages, the overview, in light colours; or, if asked for by the button, all
+// countries, each on its own page. Finer codes are left to the tables.
 window.addEventListener("beforeprint", () => {
-  state.scheme = document.documentElement.className;
-  document.documentElement.className = "light";
+  state.scheme ??= document.documentElement.className;
+  document.documentElement.className = state.whole ? "light print-all" : "light";
+  if (!state.whole) return;
   one("#country").classList.add("printed");
   one("#all-countries").replaceChildren(...DATA.countries.map((country) => drawCountry(country, true)));
   for (const details of all("main details:not(.finer)")) {
@@ -59,10 +60,17 @@ window.addEventListener("beforeprint", () => {
   }
 });
 window.addEventListener("afterprint", () => {
-  document.documentElement.className = state.scheme;
+  document.documentElement.className = state.scheme ?? document.documentElement.className;
+  state.scheme = null;
   one("#country").classList.remove("printed");
   one("#all-countries").replaceChildren();
   for (const details of all("main details")) details.open = details.wasOpen ?? details.open;
+});
+
+one(".print-all-countries").addEventListener("click", () => {
+  state.whole = true;
+  window.print();
+  state.whole = false;
 });
 
 startMap();

@@ -34,15 +34,16 @@ function startTable() {
   const table = one("table.countries"), box = one(".filter"), watched = one(".only-watched");
   sortable(table);
   const rows = [...table.tBodies[0].rows];
-  const texts = new Map(rows.map((row) => [row, row.textContent.toLocaleLowerCase()]));
+  const plain = (text) => text.toLocaleLowerCase().normalize("NFD").replace(/\p{M}/gu, "");
+  const texts = new Map(rows.map((row) => [row, plain(`${row.dataset.find} ${row.textContent}`).split(/[^\p{L}\p{N}]+/u)]));
   if (rows.every((row) => "watched" in row.dataset) || !rows.some((row) => "watched" in row.dataset)) {
     watched.parentElement.hidden = true;
   }
   const filter = () => {
-    const words = box.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+    const words = plain(box.value).split(/[^\p{L}\p{N}]+/u).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const fits = words.every((word) => texts.get(row).includes(word)) && (!watched.checked || "watched" in row.dataset);
+      const fits = words.every((word) => texts.get(row).some((part) => part.startsWith(word))) && (!watched.checked || "watched" in row.dataset);
       row.hidden = !fits;
       shown += fits;
     }

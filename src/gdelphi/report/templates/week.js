@@ -15,12 +15,12 @@ function targetChoice(chosen, name, choose) {
   return h("div", { class: "choice", role: "group", "aria-label": "Target" }, buttons);
 }
 
-function stripCell(published, usual, kind) {
+function stripCell(country, code, horizon, published, usual, kind) {
   return h("td", { class: kind, "data-value": published ?? "" },
-    h("span", { class: `said ${shade(published)}` }, percent(published)), h("span", { class: "usual" }, percent(usual)));
+    h("span", { class: `said ${shade(published)}` }, published === null ? percent(published) : explains(country, code, horizon, percent(published))), h("span", { class: "usual" }, percent(usual)));
 }
 
-function stripRow(root, week, target) {
+function stripRow(country, root, week, target) {
   const [code, name] = DATA.codes[root.code], found = root.targets[target];
   if (!found) return null;
   const [having, weight] = root.having, [rows, usualRows] = root.rows;
@@ -28,7 +28,7 @@ function stripRow(root, week, target) {
   return h("tr", {},
     h("th", { scope: "row" }, h("span", { class: "code quiet" }, code), " ", bdi(name),
       root.onset && h("span", { class: "about-root onset" }, "nothing for 30 days"), h("span", { class: "about-root" }, words)),
-    found[0].map((published, number) => stripCell(published, found[1][number], number === 7 ? "within" : "")));
+    found[0].map((published, number) => stripCell(country, code, number === 7 ? "week" : number + 1, published, found[1][number], number === 7 ? "within" : "")));
 }
 
 function weekStrip(country) {
@@ -39,7 +39,7 @@ function weekStrip(country) {
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "event" }, "Event"),
       DATA.week.map((day) => h("th", { scope: "col" }, h("b", {}, weekday(day)), shortDay(day, false))),
       h("th", { scope: "col", class: "within" }, h("b", {}, "Week"), "any day"))),
-    h("tbody", {}, week.roots.map((root) => stripRow(root, week, state.week)))));
+    h("tbody", {}, week.roots.map((root) => stripRow(country, root, week, state.week)))));
   draw();
   const doubles = week.escalation && `Material conflict at least doubles within the week: ${percent(week.escalation[0])}, usually ${percent(week.escalation[1])}.`;
   return h("div", { class: "week" }, h("h4", {}, "The next seven days"),
