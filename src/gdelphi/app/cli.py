@@ -16,6 +16,7 @@ import typer
 
 from gdelphi import __version__
 from gdelphi.app.commands import (
+    api,
     backtest,
     calibrate,
     config,
@@ -61,6 +62,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "report": report.command,
     "promote": promote.command,
     "serve": serve.command,
+    "api": api.command,
     "doctor": doctor.command,
     "verify": verify.command,
     "demo": demo.command,

@@ -263,3 +263,18 @@ class FlowSettings(Section):
         None, description="command that is run on a failure, with the message as its standard input"
     )
     timeout_hours: float = Field(12.0, gt=0, description="after which a flow is given up")
+
+
+class ApiSettings(Section):
+    """The HTTP API of `gdelphi api`."""
+
+    host: str = Field(
+        "127.0.0.1", description="address to listen on; others than this machine's want a token"
+    )
+    port: int = Field(8420, ge=0, le=65535, description="port to listen on; 0: any that is free")
+    hosts: tuple[str, ...] = Field(
+        (), description="names that it may be called by, beside localhost and addresses"
+    )
+    requests_per_minute: int = Field(
+        600, ge=0, description="that one address may send; 0: any number"
+    )
