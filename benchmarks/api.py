@@ -113,9 +113,10 @@ def fuzz(settings: Settings, requests: int, seed: int) -> int:
     for number in range(requests // 2):
         address = make() if number % 2 else changed(make(), rng)
         try:
-            answer = client.get(address)
-        except httpx.InvalidURL:  # the client itself refuses it
+            request = client.build_request("GET", f"{HOST}{address}")
+        except Exception:  # noqa: BLE001 - the client itself refuses such an address
             continue
+        answer = client.send(request)
         statuses[answer.status_code] += 1
         if answer.status_code >= 500:
             faults.append(f"{address!r}: {answer.status_code} {answer.text}")

@@ -48,8 +48,8 @@ def test_events_are_found_by_code_name_and_class() -> None:
 
 
 def test_horizons_are_days_or_the_week() -> None:
-    assert [find_horizon(given) for given in ("week", "1", 7)] == [0, 1, 7]
-    for wrong in ("0", "8", "٣", "", "1.0"):
+    assert [find_horizon(given) for given in ("week", "0", "1", 7)] == [0, 0, 1, 7]
+    for wrong in ("8", "-1", "٣", "", "1.0"):
         with pytest.raises(UnknownName, match="from 1 to 7, or week"):
             find_horizon(wrong)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
@@ -34,7 +34,10 @@ from gdelphi.questions.answers import (
     StatusAnswer,
     StreamInfo,
 )
-from gdelphi.questions.questions import LATEST, Questions
+from gdelphi.questions.forecasts import LATEST
+from gdelphi.questions.questions import Questions
+
+T = TypeVar("T")
 
 
 class ErrorAnswer(Answer):
@@ -157,7 +160,7 @@ def _add_outcomes(router: APIRouter, questions: Questions) -> None:
         return _asked(questions.outcomes, origin, asked)
 
 
-def _asked(question: Callable[..., Any], origin: str, asked: AskedOutcomes) -> Any:
+def _asked(question: Callable[..., T], origin: str, asked: AskedOutcomes) -> T:
     """A question with all parameters; `stream` may be given several times."""
     given = asked.model_dump()
     return question(origin_of(origin), given.pop("id"), streams=given.pop("stream"), **given)

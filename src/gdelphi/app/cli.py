@@ -16,6 +16,7 @@ import typer
 
 from gdelphi import __version__
 from gdelphi.app.commands import (
+    alerts,
     api,
     backtest,
     calibrate,
@@ -27,6 +28,7 @@ from gdelphi.app.commands import (
     explain,
     forecast,
     ingest,
+    mcp,
     phrases,
     promote,
     report,
@@ -61,8 +63,10 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "score": score.command,
     "report": report.command,
     "promote": promote.command,
+    "alerts": alerts.command,
     "serve": serve.command,
     "api": api.command,
+    "mcp": mcp.command,
     "doctor": doctor.command,
     "verify": verify.command,
     "demo": demo.command,

@@ -30,6 +30,7 @@ from pydantic_settings import (
 
 from gdelphi.common.errors import ConfigError
 from gdelphi.common.sections import (
+    AlertSettings,
     ApiSettings,
     EmbedSettings,
     FlowSettings,
@@ -86,6 +87,7 @@ class Settings(BaseSettings):
     report: ReportSettings = ReportSettings()
     flows: FlowSettings = FlowSettings()
     api: ApiSettings = ApiSettings()
+    alerts: AlertSettings = AlertSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -108,12 +108,13 @@ def _same_day_before(before: OpenForecast, cell: AskedCell) -> float | None:
 
 
 def _members(forecast: OpenForecast, cell: AskedCell) -> tuple[str | None, dict[str, float | None]]:
+    key: dict[str, str] = {}
     if cell.horizon == TOMORROW:
         table = forecast.stored.table("probabilities")
-        names, key = member_columns(table), {"level": cell.event.level}
+        names, key["level"] = member_columns(table), cell.event.level
     else:
         table = forecast.stored.table("week")
-        names, key = ["stack", "simple stack", "usual"], {}
+        names = ["stack", "simple stack", "usual"]
     key |= {"stream": cell.stream, "code": cell.event.code, "target": cell.target}
     for name, value in key.items():
         table = table.filter(pc.equal(table[name], value))

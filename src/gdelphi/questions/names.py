@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gdelphi.common.errors import UnknownName
-from gdelphi.common.types import AHEAD, TARGETS
+from gdelphi.common.types import AHEAD, TARGETS, WORLD
 from gdelphi.forecast.stored_week import WITHIN
 from gdelphi.forecast.unusual import CONFLICT
-from gdelphi.gdelt.cameo import event_codes, root_codes
+from gdelphi.gdelt.cameo import countries, event_codes, root_codes
 from gdelphi.gdelt.find_names import EventName, find_event, find_stream
 
 ALL: Final = "all"
@@ -17,6 +17,11 @@ QUAD_CLASSES: Final = (
 )  # fmt: skip
 CLASSES: Final = (ALL, "conflict", "cooperation", *QUAD_CLASSES)
 """of roots; conflict is what countries are ranked by"""
+
+
+def known_streams() -> list[str]:
+    """All streams that there can be."""
+    return [WORLD, *(country.fips for country in countries() if country.fips)]
 
 
 def find_streams(names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
@@ -42,9 +47,9 @@ def _is_of(code: str, wanted: str) -> bool:
 
 
 def find_horizon(value: str | int) -> int:
-    """Days ahead, 1 to 7; the word week is 0, as tables have it."""
+    """Days ahead, 1 to 7; the word week is 0, and so tables have it."""
     text = str(value).strip().lower()
-    if text == WEEK:
+    if text in (WEEK, str(WITHIN)):
         return WITHIN
     if text.isascii() and text.isdigit() and len(text) == 1 and 1 <= int(text) <= AHEAD:
         return int(text)

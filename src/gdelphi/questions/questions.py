@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from gdelphi import __version__
 from gdelphi.common.errors import QuestionError
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import WORLD, Level
+from gdelphi.common.types import Level
 from gdelphi.forecast.tidy import TOMORROW
-from gdelphi.gdelt.cameo import countries, event_codes
+from gdelphi.gdelt.cameo import event_codes
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.gdelt.find_names import find_event, find_stream
 from gdelphi.measures.phrases import sentence
@@ -44,6 +44,7 @@ from gdelphi.questions.names import (
     find_horizon,
     find_streams,
     find_target,
+    known_streams,
 )
 from gdelphi.questions.news import News, utc_today
 
@@ -233,7 +234,7 @@ class Questions:
             key = (row["stream"], row["level"], row["code"], row["target"], row["horizon"])
             if row["published"] is not None and key in came:
                 rows.append(OutcomeRow(**row, came=came[key]))
-        rows.sort(key=lambda row: (-abs((row.published or 0.0) - row.came), row.stream, row.code))
+        rows.sort(key=lambda row: (-_miss(row), row.stream, row.code))
         return OutcomesAnswer(
             forecast=self.forecasts.info(forecast.manifest),
             total=len(rows),
@@ -254,8 +255,7 @@ class Questions:
     ) -> NewsAnswer:
         """Reported events of a day and stream, the most mentioned first."""
         _check_page(limit, offset)
-        known = [WORLD, *(country.fips for country in countries() if country.fips)]
-        name = find_stream(stream, known)
+        name = find_stream(stream, known_streams())
         return self.news.events(day, name, find_event(event) if event else None, limit, offset)
 
     # Help.
@@ -302,12 +302,17 @@ def _ordered(table: pa.Table, order: Order) -> pa.Table:
     return table.take(pc.sort_indices(by, sort_keys=[("", "descending")]))
 
 
+def _miss(row: OutcomeRow) -> float:
+    """How far off a probability was."""
+    return abs((row.published or 0.0) - float(row.came or 0.0))
+
+
 def _future(row: Any) -> FutureDay:
-    atoms = zip(row["weights"], row["actor1"], row["code"], row["actor2"], strict=True)
+    atoms = zip(*(row[name] for name in ("weights", "actor1", "code", "actor2")), strict=True)
     place = place_of(row["stream"])
     phrases: dict[str, float] = {}
-    for weight, *phrase in atoms:
-        words = sentence(*phrase, place)
+    for weight, actor1, code, actor2 in atoms:
+        words = sentence(actor1, code, actor2, place)
         phrases[words] = phrases.get(words, 0.0) + weight
     heaviest = sorted(phrases, key=lambda words: (-phrases[words], words))[:PHRASES_SHOWN]
     return FutureDay(
