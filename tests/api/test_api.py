@@ -3,9 +3,15 @@
 import base64
 import json
 import logging
+import re
+import signal
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
@@ -16,8 +22,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from gdelphi.api.guard import RateLimit, host_name
 from gdelphi.api.pages import find_report_file
-from gdelphi.api.server import make_app, token_for
-from gdelphi.common.errors import ConfigError, NothingStored, StoreBusy
+from gdelphi.api.server import make_app, serve_api, token_for
+from gdelphi.common.errors import ConfigError, NothingStored, ServeError, StoreBusy
 from gdelphi.common.settings import ENV_TOKEN, Settings, load_settings
 from gdelphi.questions.questions import Questions
 from helpers.measured_world import changed
@@ -235,6 +241,28 @@ def test_the_guard_lets_no_websocket_in(client: TestClient) -> None:
     ):
         pass
     assert refused.value.code == 1008
+
+
+def test_the_command_listens_says_where_and_stops(world: Settings, tmp_path: Path) -> None:
+    config = tmp_path / "gdelphi.toml"
+    config.write_text(f'store = "{world.store}"\n')
+    command = [sys.executable, "-u", "-m", "gdelphi", "api", "--port", "0", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            told = server.stdout.readline()
+            where = told.split()[1]
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", where)
+            answer = httpx.get(f"{where}api/forecasts/latest", timeout=120)
+            assert answer.json()["origin"] == str(ORIGINS[-1]) and "server" not in answer.headers
+            port = int(where.rstrip("/").rpartition(":")[2])
+            taken = changed(world, "api", port=port)
+            with pytest.raises(ServeError, match=f"port {port} cannot be listened on"):
+                serve_api(taken, None, print)
+            server.send_signal(signal.SIGINT)
+            assert server.wait(120) == 130
+        finally:
+            server.kill()
 
 
 # --- requests made up from the schema -------------------------------------------------------------

@@ -3,6 +3,8 @@
 import ipaddress
 import logging
 import os
+import socket
+from collections.abc import Callable
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -18,6 +20,7 @@ from gdelphi.common.errors import (
     ConfigError,
     NothingStored,
     QuestionError,
+    ServeError,
     StoreError,
     UnknownName,
 )
@@ -125,14 +128,29 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-def serve_api(settings: Settings, token: str | None) -> None:
-    """Answer until a signal asks to stop."""
+def serve_api(settings: Settings, token: str | None, say: Callable[[str], None]) -> None:
+    """Answer until a signal asks to stop; `say` is told where."""
     import uvicorn
 
+    host = settings.api.host
+    listening = _listen(host, settings.api.port)
+    shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
-        make_app(settings, token=token), host=settings.api.host, port=settings.api.port,
-        log_level="warning", access_log=False, server_header=False, proxy_headers=False,
-        limit_concurrency=CONCURRENT, h11_max_incomplete_event_size=HEADER_BYTES, ws="none",
-        timeout_graceful_shutdown=5,
+        make_app(settings, token=token), log_level="warning", access_log=False,
+        server_header=False, proxy_headers=False, limit_concurrency=CONCURRENT, ws="none",
+        h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=5,
     )  # fmt: skip
-    uvicorn.Server(config).run()
+    say(f"http://{shown}:{listening.getsockname()[1]}/")
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ServeError(
+            f"{host}, port {port} cannot be listened on ({error.strerror}): set another in "
+            "api.host and api.port"
+        ) from None

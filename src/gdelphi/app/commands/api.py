@@ -36,5 +36,4 @@ def command(
             f'the API is not installed ({error}): pip install "gdelphi[api]"'
         ) from None
     token = token_for(settings.api.host)
-    typer.echo(f"gdelphi: http://{settings.api.host}:{settings.api.port}/ (Ctrl-C stops it)")
-    serve_api(settings, token)
+    serve_api(settings, token, lambda where: typer.echo(f"gdelphi: {where} (Ctrl-C stops it)"))
