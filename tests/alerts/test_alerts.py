@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 from gdelphi.alerts.alerts import AlertsRun, dry_run, is_quiet, send_alerts
 from gdelphi.alerts.watch import Alert
 from gdelphi.app.cli import app
+from gdelphi.app.doctor import _alerts
 from gdelphi.common.errors import ConfigError, PipelineError
 from gdelphi.common.sections import AlertRule, AlertSettings
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.archive import forecasts_folder
+from helpers.measured_world import changed
 from helpers.question_world import ORIGINS, STREAMS, said, world
 from helpers.report_world import recipe_at, stored
 
@@ -239,6 +241,7 @@ def test_the_command_shows_and_sends(settings: Settings, tmp_path: Path) -> None
         (RULE.replace('"KE"', '"Kenia"'), "nearest are KE"),
         (RULE.replace("0.65", "65"), "alerts.rules.0.threshold = 65"),
         (RULE + RULE, "two rules have the same name"),
+        (RULE.replace('"fight"', '"190"').replace("horizon = 1", ""), "only roots are forecast"),
         (RULE.replace("horizon = 1", 'horizon = "month"'), "alerts.rules.0.horizon"),
         ('[alerts]\nquiet_hours = "night"', "alerts.quiet_hours = 'night'"),
         ("[alerts]\nrule = 1", "nearest known one is 'alerts.rules'"),
@@ -250,6 +253,15 @@ def test_rules_that_are_none_are_refused_by_name(
     config = config_of(settings, tmp_path, rules)
     with pytest.raises(ConfigError, match=told):
         dry_run(load_settings(config).settings)
+
+
+def test_the_doctor_looks_at_rules_and_at_who_is_told(settings: Settings) -> None:
+    def found(rule: AlertRule, **flows: Any) -> str:
+        given = with_rules(changed(settings, "flows", **flows), rule)
+        return _alerts(given).state
+
+    assert found(FIGHTS) == "warning" and found(FIGHTS, notify_command="mail") == "ok"
+    assert found(FIGHTS.model_copy(update={"event": "figth"})) == "failure"
 
 
 def test_without_rules_nothing_is_done(settings: Settings) -> None:

@@ -8,13 +8,16 @@ that wavers about the threshold is told of once.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from gdelphi.common.errors import ConfigError, UnknownName
 from gdelphi.common.sections import AlertRule
+from gdelphi.common.types import Level
 from gdelphi.forecast.archive import ForecastManifest
 from gdelphi.forecast.stored_week import WITHIN
+from gdelphi.forecast.tidy import TOMORROW
 from gdelphi.questions.answers import ProbabilityRow
 from gdelphi.questions.forecasts import OpenForecast, StoredForecasts, chosen_rows
 from gdelphi.questions.names import find_events, find_horizon, find_streams, known_streams
@@ -66,29 +69,50 @@ class WatchedCell:
         return self.row.published - than
 
 
+class Meant(NamedTuple):
+    """What a rule is about, by codes."""
+
+    level: Level
+    codes: tuple[str, ...]
+    streams: tuple[str, ...] | None
+    """None: all"""
+    horizon: int
+
+
+def meant_by(rule: AlertRule) -> Meant:
+    """What a rule is about; names that are not known are refused."""
+    try:
+        events = find_events(rule.event)
+        streams = find_streams(rule.streams, known_streams()) if rule.streams else None
+    except UnknownName as error:
+        raise ConfigError(f"alerts.rules, {rule.name!r}: {error}") from None
+    level, horizon = events[0].level, find_horizon(rule.horizon)
+    if level != "root" and horizon != TOMORROW:
+        raise ConfigError(
+            f"alerts.rules, {rule.name!r}: beyond tomorrow only roots are forecast, and "
+            f"{rule.event} is finer: horizon = 1, or the root"
+        )
+    return Meant(level, tuple(event.code for event in events), streams, horizon)
+
+
 def watched_cells(
     rule: AlertRule, forecast: OpenForecast, before: OpenForecast | None
 ) -> Iterator[WatchedCell]:
     """The cells that a rule looks at in a forecast."""
-    horizon = find_horizon(rule.horizon)
-    earlier = horizon if horizon == WITHIN else horizon + 1
+    meant = meant_by(rule)
     said: Mapping[tuple[str, str], float | None] = {}
     if before is not None:
-        rows = _rows(rule, before, earlier)
+        ahead = meant.horizon if meant.horizon == WITHIN else meant.horizon + 1
+        rows = _rows(rule, meant._replace(horizon=ahead), before)
         said = {(row.stream, row.code): row.published for row in rows}
-    for row in _rows(rule, forecast, horizon):
+    for row in _rows(rule, meant, forecast):
         yield WatchedCell(rule, row, said.get((row.stream, row.code)))
 
 
-def _rows(rule: AlertRule, forecast: OpenForecast, horizon: int) -> list[ProbabilityRow]:
-    try:
-        events = find_events(rule.event)
-        streams = find_streams(rule.streams, known_streams())
-    except UnknownName as error:
-        raise ConfigError(f"alerts.rules, {rule.name!r}: {error}") from None
+def _rows(rule: AlertRule, meant: Meant, forecast: OpenForecast) -> list[ProbabilityRow]:
     table = chosen_rows(
-        forecast.tidy, streams=streams if rule.streams else None, level=events[0].level,
-        codes=[event.code for event in events], target=rule.target, horizon=horizon,
+        forecast.tidy, streams=meant.streams, level=meant.level, codes=meant.codes,
+        target=rule.target, horizon=meant.horizon,
     )  # fmt: skip
     return [ProbabilityRow(**row) for row in table.to_pylist()]
 
