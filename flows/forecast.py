@@ -1,4 +1,4 @@
-"""The daily run: ingest, embed, forecast, score yesterday's, report."""
+"""The daily run: ingest, embed, forecast, score yesterday's, report, alerts."""
 
 from datetime import date
 
@@ -7,7 +7,7 @@ from prefect import flow, get_run_logger
 from gdelphi_flows.artifacts import show_run
 from gdelphi_flows.shared import Tasks, flow_settings, locked_run, notify_failure, run_day
 
-STEPS = 5
+STEPS = 6
 
 
 @flow(name="gdelphi-daily", on_failure=[notify_failure], on_crashed=[notify_failure])

@@ -14,6 +14,9 @@ ONLY_IN = {
     "sentence_transformers": "measures.encoder",
     "prefect": "flows",
     "typer": "app",
+    "fastapi": "api",
+    "uvicorn": "api",
+    "mcp": "api",
 }
 """packages that one place alone imports"""
 
@@ -112,6 +115,7 @@ def test_the_code_follows_the_order() -> None:
         ("measures.new", "import duckdb", "which only store.connection may"),
         ("app.new", "from prefect import flow", "which only flows may"),
         ("report.new", "import typer", "which only app may"),
+        ("questions.new", "import fastapi", "which only api may"),
         ("gadgets.new", "", "gadgets has no place"),
         ("app.new", "from gdelphi_flows.serve import serve", "app.new imports flows.serve"),
     ],

@@ -1,5 +1,6 @@
 """The Python snippets of the documents run, on a world that is smaller than the demo's."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -18,10 +19,13 @@ __all__ = ["one_thread", "predictor", "settings"]
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def demo(predictor: Predictor, settings: Settings, tmp_path: Path) -> Path:
-    """A folder whose data/demo is what `gdelphi demo` leaves, of a smaller world."""
-    folder = tmp_path / "data" / "demo"
+@pytest.fixture(scope="module")
+def demo(
+    predictor: Predictor, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder whose data/demo is what `gdelphi demo` leaves, of a smaller world; made once."""
+    above = tmp_path_factory.mktemp("demo")
+    folder = above / "data" / "demo"
     shutil.copytree(predictor.folder, folder / "models" / "current")
     shutil.copytree(str(settings.ingest.archive), folder / "archive")
     shutil.copyfile(settings.store, folder / "store.duckdb")
@@ -43,7 +47,7 @@ def demo(predictor: Predictor, settings: Settings, tmp_path: Path) -> Path:
     (folder / "gdelphi.toml").write_text("\n".join(lines), encoding="utf-8")
     loaded = load_settings(str(folder / "gdelphi.toml")).settings
     forecast(loaded, ForecastRequest(folder / "models" / "current", futures=FUTURES))
-    return tmp_path
+    return above
 
 
 def toml(value: Any) -> str:
@@ -53,12 +57,16 @@ def toml(value: Any) -> str:
 
 
 def snippets(page: Path) -> str:
-    """The Python blocks of a page, one after the other."""
+    """The Python blocks of a page, or the cells of a notebook, one after the other."""
+    if page.suffix == ".ipynb":
+        cells = json.loads(page.read_text("utf-8"))["cells"]
+        return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return "\n".join(block for block in found if not block.startswith(">>> "))
 
 
-PAGES = [page for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")) if snippets(page)]
+DOCUMENTS = (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*.ipynb"))
+PAGES = [page for page in DOCUMENTS if snippets(page)]
 
 
 @pytest.mark.slow

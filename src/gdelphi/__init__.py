@@ -13,7 +13,7 @@ __version__ = version("gdelphi")
 def load(
     model: Path | str, store: Path | str | None = None, config: Path | str | None = None
 ) -> "LoadedModel":
-    """A trained model at work on a store: `load("models/current").forecast("KE", "2014-06-01")`."""
+    """A trained model at work on a store: `load("models/current").forecast(["Kenya", "SO"])`."""
     from gdelphi.forecast.loaded_model import load_model
 
     return load_model(model, store, config)

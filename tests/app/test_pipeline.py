@@ -5,6 +5,7 @@ import random
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -26,6 +27,7 @@ from gdelphi.app.pipeline import (
 from gdelphi.app.promote import model_in_use
 from gdelphi.app.verify import verify
 from gdelphi.common.errors import PipelineError, TrainingError
+from gdelphi.common.sections import AlertRule, AlertSettings
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.archive import ForecastArchive, forecasts_folder
 from gdelphi.forecast.forecast import ForecastRequest, forecast, open_predictor
@@ -112,6 +114,30 @@ def test_missed_nights_are_made_up_for_and_the_model_is_opened_once(
     assert origins(run) == new and run.troubles == []
     assert stage.reports() == first + new
     assert run.scored is not None and len(run.scored.scored) == 2 and run.scored.waiting == 1
+
+
+def test_alerts_are_a_step_of_the_daily_run_and_told_once(stage: Stage) -> None:
+    rule = AlertRule(name="any", event="all", target="occurs", horizon=1, threshold=0.5)
+    alerts = AlertSettings(rules=(rule,), summary="", most=1)
+    settings = stage.settings.model_copy(update={"alerts": alerts})
+    steps: list[str] = []
+
+    def do(name: str, work: Any, /) -> Any:
+        steps.append(name)
+        return work()
+
+    run = daily(settings, do=do)
+    assert steps[-1] == "alerts" and run.troubles == []
+    assert run.alerts is not None and run.alerts.found and run.alerts.sent == 2
+    told = "\n".join(stage.notifications)
+    assert "gdelphi alert 'any': " in told and "more alerts" in told
+    assert f"/reports/{stage.reports()[-1]}/index.html#" in told
+    again = daily(settings)
+    assert again.alerts is not None and again.alerts.found == [] and again.alerts.sent == 0
+    broken = changed(settings, "flows", notify_command="no-such-command-here")
+    stage.grow()
+    failed = daily(changed(broken, "alerts", rules=(rule.model_copy(update={"name": "b"}),)))
+    assert len(failed.troubles) == 1 and failed.troubles[0].startswith("alerts: 'no-such-command")
 
 
 def test_a_report_that_a_killed_run_owes_is_written_by_the_next(stage: Stage) -> None:

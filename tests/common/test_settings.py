@@ -81,6 +81,9 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "text.layers": "7", "text.heads": "2", "text.dropout": "0.7", "text.whole_days": "7",
         "text.fewest": "7", "text.pretrained": "t5", "text.namer_steps": "7",
         "status.stale_after_days": "7", "status.volume_weeks": "7", "status.volume_factor": "7",
+        "api.host": "::1", "api.port": "7", "api.hosts": '["a.example"]',
+        "api.requests_per_minute": "7", "alerts.rules": '[{"name": "a", "threshold": 0.5}]',
+        "alerts.quiet_hours": "22-07", "alerts.summary": "friday", "alerts.most": "7",
     }  # fmt: skip
     assert set(given) == set(known_keys())
     for key, value in given.items():

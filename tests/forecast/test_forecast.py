@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import gdelphi
@@ -29,11 +30,14 @@ from gdelphi.forecast.forecast import (
     ForecastResult,
     forecast,
 )
-from gdelphi.forecast.loaded_model import load_model
+from gdelphi.forecast.loaded_model import LoadedModel, load_model
 from gdelphi.forecast.origin import choose_streams, resolve_origin
+from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.summary import summarise_forecast
+from gdelphi.forecast.tidy import COLUMNS
 from gdelphi.gdelt.cameo import country_by_fips
+from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.packing import pack_days
 from gdelphi.measures.space import load_space
@@ -441,21 +445,56 @@ def test_three_lines_of_python_make_a_forecast(
             monkeypatch.setenv(name, value)
     loaded = gdelphi.load(predictor.folder, store=predictor.settings.store)
     assert loaded.streams == predictor.streams
-    prediction = loaded.forecast(predictor.streams[1], ORIGIN.isoformat())
+    prediction = loaded.predict(predictor.streams[1], ORIGIN.isoformat())
     assert (prediction.stream, prediction.target_day) == (predictor.streams[1], day_at(78))
-    again = loaded.forecast(predictor.streams[1])
-    assert again.origin == day_at(DAYS - 1)
-    with pytest.raises(ForecastError, match=r"does not know Nauru \(NR\)"):
-        loaded.forecast("nauru", ORIGIN)
-    with pytest.raises(ForecastError, match="neither a day"):
-        loaded.forecast(predictor.streams[1], "soon")
-    with pytest.raises(ForecastError, match="not a complete news day"):
-        loaded.forecast(predictor.streams[1], day_at(GONE[1]))
+    check_tidy(loaded.forecast(list(predictor.streams[:2]), origin=ORIGIN), prediction)
+    whole = loaded.forecast(stream_name(predictor.streams[1]).lower())
+    assert whole.day.min() == pandas.Timestamp(day_at(DAYS))
+    assert str(predictor.folder) in repr(loaded) and predictor.streams[0] in repr(loaded)
+
+
+def check_tidy(frame: pandas.DataFrame, prediction: Prediction) -> None:
+    """A row for each number, codes that are text, and what the prediction says."""
+    assert tuple(frame.columns) == COLUMNS
+    assert not frame.duplicated(["stream", "horizon", "level", "code", "target"]).any()
+    own = frame[(frame.stream == prediction.stream) & (frame.horizon == 1)]
+    roots = own[(own.level == "root") & (own.target == "occurs")].set_index("code")
+    forecast = prediction.level("root")
+    assert list(roots.index) == list(forecast.codes) and "01" in roots.index
+    np.testing.assert_array_equal(roots.published, forecast.occurs)
+    assert roots.label["14"] == "Protest"
+    members = [one.occurs for name, one in prediction.members["root"].items() if name != "stack"]
+    np.testing.assert_array_equal(roots.low, np.min(members, axis=0))
+    np.testing.assert_array_equal(roots.high, np.max(members, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "told"),
+    [
+        ({"streams": "XX"}, ValueError, "no country 'XX' here"),
+        ({"streams": ["KE", 3]}, TypeError, "not 3"),
+        ({"streams": []}, ValueError, "leave them out"),
+        ({"horizon": 8}, ValueError, "from 1 to 7 or 'week', not 8"),
+        ({"horizon": "week"}, ValueError, "speaks of tomorrow only"),
+        ({"horizon": "2021-03-01"}, ValueError, "is given as origin="),
+        ({"horizon": True}, ValueError, "not True"),
+        ({"origin": "soon"}, ValueError, "neither a day"),
+        ({"origin": day_at(GONE[1])}, ValueError, r'origin="latest".*allow_partial=True'),
+    ],
+)
+def test_errors_are_in_pythons_terms(
+    predictor: Predictor, asked: dict[str, Any], kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind, match=told) as error:
+        LoadedModel(predictor).forecast(**asked)
+    assert "--" not in str(error.value)
+    assert kind is TypeError or isinstance(error.value, GdelphiError)
 
 
 def test_a_model_that_is_not_there_is_named(predictor: Predictor) -> None:
-    with pytest.raises(GdelphiError, match="no model in nowhere"):
+    with pytest.raises(FileNotFoundError, match="no model in nowhere") as error:
         load_model("nowhere", predictor.settings.store)
+    assert isinstance(error.value, GdelphiError)
 
 
 def test_importing_gdelphi_stays_light() -> None:

@@ -16,6 +16,8 @@ import typer
 
 from gdelphi import __version__
 from gdelphi.app.commands import (
+    alerts,
+    api,
     backtest,
     calibrate,
     config,
@@ -27,6 +29,7 @@ from gdelphi.app.commands import (
     forecast,
     ingest,
     inspect,
+    mcp,
     phrases,
     promote,
     report,
@@ -63,7 +66,10 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "inspect": inspect.command,
     "report": report.command,
     "promote": promote.command,
+    "alerts": alerts.command,
     "serve": serve.command,
+    "api": api.command,
+    "mcp": mcp.command,
     "doctor": doctor.command,
     "verify": verify.command,
     "demo": demo.command,

@@ -72,6 +72,8 @@ def examine(
         "model": lambda: _model(settings),
         "prefect": lambda: _prefect(settings),
     }
+    if settings.alerts.rules:
+        checks["alerts"] = lambda: _alerts(settings)
     for name, check in checks.items():
         on_check(name)
         yield check()
@@ -226,6 +228,20 @@ def _model(settings: Settings) -> Finding:
         remedy = "from an earlier version: damage to it cannot be told; promote a new model"
         return Finding("model", "warning", f"{says}, without checksums", remedy)
     return Finding("model", "ok", says)
+
+
+def _alerts(settings: Settings) -> Finding:
+    from gdelphi.alerts.watch import meant_by
+
+    try:
+        for rule in settings.alerts.rules:
+            meant_by(rule)
+    except GdelphiError as error:
+        return Finding("alerts", "failure", str(error), "mend the rule (docs/alerts.md)")
+    if not (settings.flows.notify_url or settings.flows.notify_command):
+        remedy = "set flows.notify_url or flows.notify_command"
+        return Finding("alerts", "warning", "there are rules, and nobody is told", remedy)
+    return Finding("alerts", "ok", f"{len(settings.alerts.rules)} rules")
 
 
 def _prefect(settings: Settings) -> Finding:

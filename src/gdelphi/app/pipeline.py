@@ -1,6 +1,6 @@
 """What a day's run consists of: plain functions, without a scheduler.
 
-    ingest -> embed -> forecast what is due -> score what has come -> report
+    ingest -> embed -> forecast what is due -> score what has come -> report -> alerts
 
 Each step does only what is missing, so a run that is late, killed or done twice ends in the same
 place, and a night that was missed is made up for by the next run. A step that fails does not stop
@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from gdelphi.alerts.alerts import AlertsRun, send_alerts
+from gdelphi.app.notify import notify
 from gdelphi.app.promote import (
     PromotionResult,
     model_in_use,
@@ -186,6 +188,8 @@ class PipelineRun:
     forecasts: list[ForecastResult] = field(default_factory=list)
     scored: ScoreResult | None = None
     reports: list[ReportWritten] = field(default_factory=list)
+    alerts: AlertsRun | None = None
+    """None: there are no rules, or nothing to look at"""
     notes: list[str] = field(default_factory=list)
     """worth knowing, and no failure"""
     troubles: list[str] = field(default_factory=list)
@@ -229,6 +233,7 @@ def daily(
             due = due_origins(settings, model, run.as_of)
             _forecast(settings, run, model, due, do, on_step)
     _finish(settings, run, [made.forecast.manifest.recipe.origin for made in run.forecasts], do)
+    _alert(settings, run, do)
     return run
 
 
@@ -301,6 +306,17 @@ def _finish(settings: Settings, run: PipelineRun, origins: Sequence[date], do: D
             with run.going_on(f"report of {origin}"):
                 work = partial(report_on, settings, origin, run.as_of)
                 run.reports.append(do(f"report {origin}", work))
+
+
+def _alert(settings: Settings, run: PipelineRun, do: Do) -> None:
+    """Tell whoever wants to know what new forecasts say; only of a daily run: the past is no
+    news."""
+    if not settings.alerts.rules:
+        return
+    with run.going_on("alerts"):
+        send = partial(notify, settings.flows)
+        run.alerts = do("alerts", lambda: send_alerts(settings, send))
+        run.troubles += [f"alerts: {problem}" for problem in run.alerts.problems]
 
 
 # --- training -------------------------------------------------------------------------------------

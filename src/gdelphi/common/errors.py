@@ -101,6 +101,22 @@ class ReportError(GdelphiError):
     """A report cannot be made, or what is on disk is none."""
 
 
+class ModelMissing(ForecastError, FileNotFoundError):
+    """There is no model where one is said to be."""
+
+
+class QuestionError(GdelphiError, ValueError):
+    """A question cannot be answered as it is asked: a value of it is not one that it may have."""
+
+
+class UnknownName(QuestionError):
+    """No country, event or target has the name or code that is given."""
+
+
+class NothingStored(QuestionError):
+    """What is asked about is not there."""
+
+
 # --- running --------------------------------------------------------------------------------------
 
 

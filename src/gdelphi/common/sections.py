@@ -336,3 +336,58 @@ class FlowSettings(Section):
         if text.strip():
             check_cron(text)
         return text
+
+
+class ApiSettings(Section):
+    """The HTTP API of `gdelphi api`."""
+
+    host: str = Field(
+        "127.0.0.1", description="address to listen on; others than this machine's want a token"
+    )
+    port: int = Field(8420, ge=0, le=65535, description="port to listen on; 0: any that is free")
+    hosts: tuple[str, ...] = Field(
+        (), description="names that it may be called by, beside localhost and addresses"
+    )
+    requests_per_minute: int = Field(
+        600, ge=0, description="that one address may send; 0: any number"
+    )
+
+
+class AlertRule(Section):
+    """When somebody is told that a probability is high."""
+
+    name: str = Field(min_length=1, max_length=60)
+    streams: tuple[str, ...] = Field((), description="countries; all if empty")
+    event: str = Field("conflict", description="a code, a name or a class of events")
+    target: Literal["occurs", "headline", "surge"] = "headline"
+    horizon: Literal[1, 2, 3, 4, 5, 6, 7, "week"] = "week"
+    threshold: float = Field(gt=0, lt=1)
+    against: Literal["absolute", "usual", "last"] = Field(
+        "absolute", description="what is held against the threshold: the probability, or by how "
+        "much it is above its usual, or above what the forecast before said",
+    )  # fmt: skip
+    release: float = Field(
+        0.05, ge=0, lt=1, description="how far below the threshold an alert is over"
+    )
+
+
+class AlertSettings(Section):
+    """Who is told when a forecast changes: by flows.notify_url and flows.notify_command."""
+
+    rules: tuple[AlertRule, ...] = Field((), description="tables [[alerts.rules]]")
+    quiet_hours: str = Field(
+        "",
+        pattern=r"^(([01]\d|2[0-3])-([01]\d|2[0-3]))?$",
+        description="hours (UTC) in which nothing is sent, as 22-07; it is held until later",
+    )
+    summary: Literal[
+        "", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
+    ] = Field("monday", description="day on which the week is summed up; empty: never")
+    most: int = Field(10, ge=1, le=100, description="alerts told one by one in a run")
+
+    @model_validator(mode="after")
+    def _different_names(self) -> Self:
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) < len(names):
+            raise ValueError("two rules have the same name")
+        return self

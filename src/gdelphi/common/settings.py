@@ -30,6 +30,8 @@ from pydantic_settings import (
 
 from gdelphi.common.errors import ConfigError
 from gdelphi.common.sections import (
+    AlertSettings,
+    ApiSettings,
     EmbedSettings,
     FlowSettings,
     IngestSettings,
@@ -46,6 +48,7 @@ CONFIG_NAME = "gdelphi.toml"
 HIDDEN = "***"  # in place of what is not shown
 ENV_PREFIX = "GDELPHI_"
 ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
+ENV_TOKEN = "GDELPHI_API_TOKEN"  # noqa: S105 - its name; in no file, so that none has to be kept
 PATHS = (
     "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
     "report.backtest", "flows.models", "text.pretrained",
@@ -83,6 +86,8 @@ class Settings(BaseSettings):
     status: StatusSettings = StatusSettings()
     report: ReportSettings = ReportSettings()
     flows: FlowSettings = FlowSettings()
+    api: ApiSettings = ApiSettings()
+    alerts: AlertSettings = AlertSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -228,8 +233,8 @@ def _flatten(table: Mapping[str, Any], where: str, prefix: str = "") -> dict[str
 def _from_environment() -> dict[str, Any]:
     by_env = {env_name(key): key for key in known_keys()}
     for name in sorted(os.environ):
-        if name.startswith(ENV_PREFIX) and name not in by_env and name != ENV_CONFIG:
-            hint = _nearest(name, [*by_env, ENV_CONFIG])
+        if name.startswith(ENV_PREFIX) and name not in {*by_env, ENV_CONFIG, ENV_TOKEN}:
+            hint = _nearest(name, [*by_env, ENV_CONFIG, ENV_TOKEN])
             raise ConfigError(f"environment: unknown variable {name}{hint}")
     nested = EnvSettingsSource(Settings)()
     return {key: _value_at(nested, key) for name, key in by_env.items() if name in os.environ}

@@ -107,9 +107,17 @@ class Status:
 
 def read_status(settings: Settings, as_of: date | None = None) -> Status:
     """Look at the store as it is."""
-    today = datetime.now(UTC).date()
     with Store(settings).reading() as connection:
-        status = _read(connection, settings.status, as_of or today)
+        return read_status_from(connection, settings, as_of)
+
+
+def read_status_from(
+    connection: Connection, settings: Settings, as_of: date | None = None, *, brief: bool = False
+) -> Status:
+    """The same with a store that is open; in brief, without what takes a look at every row."""
+    today = datetime.now(UTC).date()
+    status = _read(connection, settings.status, as_of or today)
+    status = status if brief else _with_details(connection, settings.status, status)
     behind = as_of is None and status.last_day is not None and status.last_day > tomorrow_of(today)
     return replace(status, clock_behind=behind)
 
@@ -156,11 +164,6 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         "FROM file_days"
     )[0]
     states = sorted({day.state for day in days})
-    unknown: dict[str, dict[str, int]] = {}
-    for kind, code, rows in connection.rows(
-        "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes GROUP BY ALL ORDER BY 3 DESC, 2"
-    ):
-        unknown.setdefault(kind, {})[code] = rows
     return Status(
         store=str(connection.store.path),
         as_of=as_of,
@@ -177,6 +180,24 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         rows=totals[0],
         story_duplicates=totals[1],
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
+        rejects={},
+        unknown_codes={},
+        odd_volumes=[],
+        last_run=_run(connection, "true"),
+        last_successful_run=_run(connection, "succeeded"),
+        fingerprint=data_fingerprint(connection),
+    )
+
+
+def _with_details(connection: Connection, settings: StatusSettings, status: Status) -> Status:
+    """What is strange about the rows."""
+    unknown: dict[str, dict[str, int]] = {}
+    for kind, code, rows in connection.rows(
+        "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes GROUP BY ALL ORDER BY 3 DESC, 2"
+    ):
+        unknown.setdefault(kind, {})[code] = rows
+    return replace(
+        status,
         rejects=dict(
             connection.rows(
                 f"SELECT {REASON_KIND}, sum(rows)::BIGINT FROM rejects "
@@ -184,10 +205,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
             )
         ),
         unknown_codes=unknown,
-        odd_volumes=list(odd_volumes(days, settings)),
-        last_run=_run(connection, "true"),
-        last_successful_run=_run(connection, "succeeded"),
-        fingerprint=data_fingerprint(connection),
+        odd_volumes=list(odd_volumes(list(_every_day(connection)), settings)),
         blank_countries=dict(
             connection.rows(
                 f"SELECT code, sum(rows)::BIGINT FROM odd_codes WHERE kind = '{TOLD}' "

@@ -101,8 +101,8 @@ def select_sums(table: str, near: str) -> str:
 
 
 def _unknown_codes(near: str) -> Iterator[str]:
-    """Codes that only data uses, as those of South Sudan's actors (SSD) and of Serbia once (RB), are
-    in the packaged tables, so known."""
+    """Codes that only data uses, as those of South Sudan's actors (SSD) and of Serbia once (RB),
+    are in the packaged tables, so known."""
     for kind, (table, key, columns) in CODE_COLUMNS.items():
         known = f"SELECT {key} FROM {table} WHERE {key} IS NOT NULL"
         for column in columns:
