@@ -10,6 +10,7 @@ INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
 DUCKDB ?= 2.0.0
+TESTS ?= tests/store tests/measures/test_cloud_update.py
 
 .PHONY: demo test quick lint format benchmark audit clean test-duckdb
 
@@ -30,10 +31,10 @@ quick: $(INSTALLED)
 # The store's tests with another DuckDB, which lies before everything else of $(VENV).
 test-duckdb: $(INSTALLED)
 	@test -x $(VENV)-duckdb/bin/python || $(PYTHON) -m venv $(VENV)-duckdb
-	@$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > build-duckdb.pth && \
-	mv build-duckdb.pth "$$($(VENV)-duckdb/bin/python -c 'import site; print(site.getsitepackages()[0])')/gdelphi.pth"
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+	> "$$($(VENV)-duckdb/bin/python -c 'import site; print(site.getsitepackages()[0])')/gdelphi.pth"
 	$(VENV)-duckdb/bin/python -m pip install --quiet --disable-pip-version-check --no-deps "duckdb==$(DUCKDB)"
-	PYTHONPATH=src $(VENV)-duckdb/bin/python -m pytest -q tests/store tests/measures/test_cloud_update.py
+	$(VENV)-duckdb/bin/python -m pytest -q $(TESTS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -106,6 +106,9 @@ def test_a_signal_within_a_statement_of_ours_is_a_signal(tmp_path: Path) -> None
         def execute(self, *_: object) -> None:
             raise RuntimeError("Query interrupted") from KeyboardInterrupt()
 
+        def sql(self, *_: object, **__: object) -> None:
+            raise RuntimeError("Query interrupted")  # so says DuckDB 2
+
         def close(self) -> None:
             pass
 

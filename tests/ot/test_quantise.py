@@ -484,3 +484,18 @@ def test_impossible_numbers_are_refused(atoms: int, restarts: int) -> None:
 def test_rows_that_are_almost_unit_are_taken_as_directions() -> None:
     stretched = Measure(EYE * np.float32(1.0005), THIRDS * (1 + 5e-7))
     assert np.allclose(quantise(stretched, 2).points, quantise(Measure(EYE, THIRDS), 2).points)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_few_points_are_their_own_atoms_as_a_search_would_have_it(size: int) -> None:
+    random = np.random.default_rng(size)
+    for _ in range(20):
+        points = random.normal(size=(size + 1, 5)).astype(np.float32)
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        points[-1] = points[0]  # one point twice
+        cloud = Measure(points, random.dirichlet(np.ones(size + 1)))
+        short, searched = quantise_adaptively(cloud), quantise(cloud, size)
+        assert len(short.weights) == size
+        for one, other in zip(short[:3], searched[:3], strict=True):
+            assert one.tobytes() == other.tobytes()
+        assert short.cost == searched.cost

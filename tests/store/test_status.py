@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.layouts import QUARTER
@@ -14,6 +15,7 @@ from gdelphi.store.ingest import IngestRequest, ingest
 from gdelphi.store.status import (
     DayStatus,
     complete_days,
+    data_fingerprint,
     odd_volumes,
     read_days,
     read_status,
@@ -194,3 +196,20 @@ def test_equal_stores_have_equal_fingerprints(maker: ArchiveMaker, tmp_path: Pat
     maker.write_lists()
     ingest(other)
     assert read_status(other).fingerprint != before
+
+
+def test_the_fingerprint_is_that_of_the_rows_as_python_writes_them(tmp_path: Path) -> None:
+    maker = ArchiveMaker(tmp_path / "archive")
+    for number in range(3):
+        day = date(2014, 1, 1) + timedelta(days=number)
+        maker.day(day, event_lines(range(10 * number, 10 * number + 9), day))
+    given = settings_for(tmp_path / "s.duckdb", maker.folder)
+    ingest(given)
+    written = "SELECT name, md5, accepted, rejected, duplicates FROM ledger ORDER BY ALL"
+    for change in ("md5 = NULL", "md5 = 'x'", "name = 'it''s \\ odd'"):
+        with Store(given).writing() as connection:
+            before = text_digest("".join(map(repr, connection.rows(written))))
+            assert data_fingerprint(connection) == before
+            connection.rows(f"UPDATE ledger SET {change} WHERE name LIKE '20140102%'")
+            after = text_digest("".join(map(repr, connection.rows(written))))
+            assert data_fingerprint(connection) == after != before

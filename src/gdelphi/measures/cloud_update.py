@@ -167,10 +167,12 @@ _DAYS = f"""
 # to the file's tries and sets loaded_at; a loaded file stays loaded, and its tries never fall. The
 # rest is what `_DAYS` reads from the ledger itself.
 _VERSION = """
-    SELECT md5(concat_ws('\n', (SELECT count(*) FROM migrations), string_agg(
-        row(file_id, archive, name, kind, first_day, last_day, status, layout, md5, stamp,
-            loaded_at, if(status = 'loaded', tries, 0))::VARCHAR, '\n' ORDER BY file_id)))
-    FROM ledger"""
+    SELECT concat_ws('|', (SELECT count(*) FROM migrations), count(*), bit_xor(file), sum(file))
+    FROM (
+        SELECT hash(row(file_id, archive, name, kind, first_day, last_day, status, layout, md5,
+            stamp, loaded_at, if(status = 'loaded', tries, 0))) AS file
+        FROM ledger
+    )"""
 
 
 def _days(connection: Connection, folder: Path) -> list[DayFacts]:

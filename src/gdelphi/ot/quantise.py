@@ -99,6 +99,8 @@ def quantise_adaptively(
     distinct = _distinct(cloud)
     if not distinct.size:
         return _nothing(cloud)
+    if distinct.size <= rule.fewest:  # an atom for each, whatever a search would do
+        return _finish(cloud, distinct, np.arange(distinct.size))
     most = min(rule.most, distinct.size)
     fewest = min(rule.fewest, most)
     path = _grow(distinct, most)

@@ -75,7 +75,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if isinstance(error.__cause__, KeyboardInterrupt) or str(error) == "Query interrupted":
             raise KeyboardInterrupt from None
         raise
 

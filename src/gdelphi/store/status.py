@@ -147,11 +147,20 @@ def complete_days(days: Sequence[DayStatus], as_of: date) -> list[date]:
 
 def data_fingerprint(connection: Connection) -> str:
     """A short name for the content: equal where the same files brought the same rows."""
-    rows = connection.rows(
-        "SELECT name, md5, accepted, rejected, duplicates FROM ledger WHERE status = 'loaded' "
-        "ORDER BY ALL"
+    loaded = "FROM ledger WHERE status = 'loaded'"
+    # Written by DuckDB as Python would write the rows: there may be half a million files.
+    lines = connection.rows(
+        "SELECT concat('(', chr(39), name, chr(39), ', ', "
+        "coalesce(chr(39) || md5 || chr(39), 'None'), ', ', "
+        f"concat_ws(', ', accepted, rejected, duplicates), ')') {loaded} "
+        "ORDER BY name, md5, accepted, rejected, duplicates"
     )
-    return text_digest("".join(map(repr, rows)))
+    if connection.value(f"SELECT count(*) {loaded} AND NOT regexp_full_match(name, '[\\w.+-]*')"):
+        rows = connection.rows(
+            f"SELECT name, md5, accepted, rejected, duplicates {loaded} ORDER BY ALL"
+        )
+        lines = [(repr(row),) for row in rows]
+    return text_digest("".join(line for (line,) in lines))
 
 
 def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Status:
@@ -277,11 +286,14 @@ def odd_volumes(days: Sequence[DayStatus], settings: StatusSettings) -> Iterator
         past = [other for other in nearest if other.day >= since]
         if len(past) < FEWEST_DAYS:
             continue
+        expected = _usual(past, day.day.weekday())
+        off = abs(_log_ratio(day, {day.day.weekday(): expected}))
+        if off <= math.log(settings.volume_factor):  # nearly all: the rest costs ten times as much
+            continue
         usual = {weekday: _usual(past, weekday) for weekday in range(7)}
-        expected = usual[day.day.weekday()]
         spread = ROBUST * median(abs(_log_ratio(other, usual)) for other in past)
         spread = max(spread, 1 / math.sqrt(expected + 1))
-        if abs(_log_ratio(day, usual)) > max(math.log(settings.volume_factor), FAR_OFF * spread):
+        if off > FAR_OFF * spread:
             yield OddVolume(day.day, day.rows, expected)
 
 
