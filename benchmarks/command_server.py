@@ -107,7 +107,7 @@ def _run(words: list[str], kill_after: float | None, log: Path) -> None:
     from gdelphi.app.cli import main
 
     os.setsid()
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, target in enumerate((nothing, file, file)):
         os.dup2(target, number)

@@ -46,6 +46,11 @@ def files_of(settings: Settings, part: str) -> list[Path]:
     return sorted(path for path in found if path.name not in LEFT_OUT)
 
 
+def parts_of(settings: Settings) -> list[str]:
+    """The parts that are there."""
+    return [part for part in PARTS if files_of(settings, part)]
+
+
 def flip(path: Path, place: int, bit: int) -> None:
     """Change a bit; done twice, nothing is changed."""
     with path.open("r+b") as file:
@@ -83,7 +88,7 @@ def main() -> None:
     if any(part.damages for part in verify(settings)):
         sys.exit("the folder is damaged already")
     rng, missed = random.Random(given.seed), []
-    parts = [part for part in PARTS if files_of(settings, part)]
+    parts = parts_of(settings)
     for number, part in enumerate(parts):
         share = given.flips // len(parts) + (number < given.flips % len(parts))
         found = try_flips(settings, part, share, rng)

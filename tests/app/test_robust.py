@@ -19,6 +19,7 @@ from gdelphi.app.cli import app
 from gdelphi.app.notify import notify
 from gdelphi.common.sections import FlowSettings
 from gdelphi.gdelt import file_names
+from gdelphi.measures.encoder import EmbeddingCache, HashingEncoder
 from gdelphi.store import status as store_status
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import ingest
@@ -267,3 +268,18 @@ def test_an_older_copy_that_was_put_back_is_told_from_damage(tmp_path: Path) -> 
     assert said.exit_code == 1 and "if a copy was put back" in words, words
     (tmp_path / "s.duckdb.sha256").unlink()
     assert run.invoke(app, ["verify", "--store", str(store)]).exit_code == 0
+
+
+def test_a_flipped_bit_in_the_cache_of_vectors_is_found(tmp_path: Path) -> None:
+    with Store(settings_for(tmp_path / "s.duckdb", tmp_path)).writing():
+        pass
+    cache = EmbeddingCache(tmp_path / "embeddings", HashingEncoder())
+    for number in range(2):  # what is added to has a new checksum
+        cache.embed([f"police arrest {number}", f"police arrest {number + 1}"])
+    content = cache.path.read_bytes()
+    for place in (60, len(content) // 2, len(content) - 1):  # header, free space, a vector
+        cache.path.write_bytes(content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :])
+        said = run.invoke(app, ["verify", "--store", str(tmp_path / "s.duckdb")])
+        assert said.exit_code == 1 and "encoded again" in " ".join(said.stdout.split()), place
+    cache.path.write_bytes(content)
+    assert run.invoke(app, ["verify", "--store", str(tmp_path / "s.duckdb")]).exit_code == 0

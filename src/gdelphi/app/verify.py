@@ -62,7 +62,7 @@ def verify(settings: Settings, *, on_step: OnStep = silent) -> Iterator[Verified
     for name, place, remedy in _folders(settings):
         if place.is_dir():
             on_step(name)
-            part = _folder(name, place, remedy)
+            part = _embeddings(place) if name == "embeddings" else _folder(name, place, remedy)
             if name == "forecasts":
                 _add_forecasts(part)
             if name == "models":
@@ -74,7 +74,7 @@ def _folders(settings: Settings) -> Iterator[tuple[str, Path, Callable[[Path], s
     """Name, place and remedies of everything beside the store."""
     yield "measures", measures_folder(settings), _measures_remedy
     cache = settings.embed.cache or settings.store.parent / "embeddings"
-    yield "embeddings", cache, lambda path: f"delete {path}: it is made again"
+    yield "embeddings", cache, _embeddings_remedy
     yield "models", settings.flows.models, _model_remedy
     yield "forecasts", forecasts_folder(settings), _forecast_remedy
     yield "reports", reports_folder(settings), _report_remedy
@@ -138,6 +138,18 @@ def _folder(name: str, place: Path, remedy: Callable[[Path], str]) -> VerifiedPa
     return part
 
 
+def _embeddings(place: Path) -> VerifiedPart:
+    """Each encoder's file of vectors against its checksum."""
+    part = VerifiedPart("embeddings", place)
+    for path in sorted(place.glob("*.sqlite")):
+        state = seal_state(path)
+        part.sound += state == "sound"
+        part.unknown += state == "none"
+        if state == "damaged":
+            part.damages.append(Damage(path, STATES["damaged"], _embeddings_remedy(path)))
+    return part
+
+
 def _add_forecasts(part: VerifiedPart) -> None:
     """Forecasts know the checksums of their own tables, those of earlier versions too."""
     archive = ForecastArchive(part.place)
@@ -174,6 +186,10 @@ def _measures_remedy(path: Path) -> str:
     if path.suffix == ".parquet":
         return f"delete {path}, and run `gdelphi embed`"
     return f"delete {path}: it is made again"
+
+
+def _embeddings_remedy(path: Path) -> str:
+    return f"delete {path} and {seal_path(path)}: its texts are encoded again"
 
 
 def _model_remedy(path: Path) -> str:

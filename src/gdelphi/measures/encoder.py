@@ -338,6 +338,8 @@ class EmbeddingCache:
             vectors[chunk] = self._encode_chunk([distinct[place] for place in chunk])
             if on_encoded is not None:
                 on_encoded(done + chunk.size, missing.size)
+        if missing.size:
+            self._file.seal()
         if len(distinct) == len(texts):
             return vectors
         return vectors[[places[text] for text in texts]]

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from gdelphi.common.errors import CacheError
 from gdelphi.common.types import BoolArray, VectorArray
+from gdelphi.store.seal import break_seal, seal
 
 FORMAT = "1"
 PAGE_BYTES = 16384
@@ -94,6 +95,7 @@ class VectorFile:
     def add(self, texts: Sequence[str], vectors: VectorArray) -> None:
         """Put texts in, all or none. To be called in a turn, for texts that are not here."""
         blobs = [row.tobytes() for row in _packed(vectors)]
+        break_seal(self.path)
         with self._explained(), contextlib.closing(self._connect("rwc")) as connection:
             if not _tables(connection):
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -103,6 +105,14 @@ class VectorFile:
                 self._check(connection)
                 rows = zip(texts, blobs, strict=True)
                 connection.executemany("INSERT INTO texts (text, vector) VALUES (?, ?)", rows)
+
+    def seal(self) -> None:
+        """Leave a checksum of the whole file, once all has been put in: `gdelphi verify` reads it.
+
+        What is read of a file without one is still held against its check words.
+        """
+        with self.turn():
+            seal(self.path)
 
     def _unpacked(self, content: bytes, count: int) -> VectorArray:
         words = np.frombuffer(content, dtype=WORD)

@@ -1,10 +1,11 @@
-"""A checksum of the whole store, beside it: `<store>.sha256`.
+"""A checksum of a whole database, beside it: `<store>.sha256`.
 
 DuckDB has a checksum in every block and looks at it when the block is read. It does not read what
 is not in use, so a file may be damaged in places that will matter only after the next write. So
 whoever has written leaves a checksum of the file, and takes away the one before when he begins: a
 store without one was being written when its process was killed, or is larger than LARGEST, for
-which reading it all after every run would take too long. Then the blocks alone speak.
+which reading it all after every run would take too long. Then the blocks alone speak. The file of
+encoded texts (SQLite, which checks nothing) has such a checksum too.
 """
 
 from pathlib import Path
