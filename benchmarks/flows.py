@@ -254,7 +254,7 @@ def depth(settings: Settings, _: argparse.Namespace) -> None:
              f"{step.error * step.steps:.3f}")  # fmt: skip
 
 
-HELD_OUT = 6  # batches of validation A on which futures are judged
+HELD_OUT = 4  # batches of validation A on which futures are judged
 TRANSPORTS: dict[str, dict[str, Any]] = {
     "none": {"transport_layers": 0},
     "blocks": {},
@@ -268,6 +268,7 @@ def transport(settings: Settings, asked: argparse.Namespace) -> None:
     """Blocks and flows that move atoms, each trained alone on the trunk of the run *softmax-0*."""
     trunk = load_measure_model(asked.out / "softmax-0").model.state_dict()
     alone = dict.fromkeys(("profiles_weight", "direct_weight", "rows_weight", "weight_decay"), 0.0)
+    data = load_training_data(settings, with_stack=False)
     small = {"batch": 4, "futures": 8, "steps": asked.steps, "warm_up": 10, "seed": 0}
     show("transport", "log loss of atoms", "energy score", "parameters")
     show(*["---"] * 4)
@@ -275,8 +276,7 @@ def transport(settings: Settings, asked: argparse.Namespace) -> None:
         train = settings.train.model_copy(update={**alone, **small, **changes})
         chosen = settings.model_copy(update={"train": train})
         with training_device(train) as accelerator:
-            data = load_training_data(chosen, with_stack=False)
-            task = MeasureTask(data, accelerator.device)
+            task = MeasureTask(replace(data, settings=chosen), accelerator.device)
             run = TrainingRun(task, accelerator)
             kept = {key: value for key, value in trunk.items() if not key.startswith("transport")}
             for model in (run.model, run.ema):
