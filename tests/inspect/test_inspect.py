@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -97,6 +98,19 @@ def test_a_model_that_does_not_fit_the_store_gets_a_line_for_each_part(
     assert result.page.read_text().count("oes not apply") == 2 * len(PARTS)
     stored = json.loads(result.data.read_text())
     assert stored["parts"][0]["not_applicable"] == parts[0].reason
+
+
+def test_a_model_of_another_space_is_told_before_anything_is_packed(
+    predictor: Predictor, settings: Settings, tmp_path: Path
+) -> None:
+    other = replace(predictor.space, revision="another")
+    other.save(tmp_path / "measures" / "space")
+    changed = settings.measures.model_copy(update={"folder": tmp_path / "measures"})
+    subject = open_subject(settings.model_copy(update={"measures": changed}), predictor.folder)
+    assert subject.opened is None
+    assert subject.reason.startswith(f"the model speaks of the space {predictor.space.fingerprint}")
+    assert other.fingerprint in subject.reason
+    assert [path.name for path in (tmp_path / "measures").iterdir()] == ["space"]
 
 
 def test_untrained_weights_are_called_so(subject: Subject) -> None:
