@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdelphi.app.commands.inspect import _orders
+from gdelphi.app.commands.inspect import _orders, show_inspection
 from gdelphi.common.errors import ConfigError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
@@ -83,7 +83,10 @@ def test_every_part_finds_something_on_a_trained_model(small: None, subject: Sub
 
 
 def test_a_model_that_does_not_fit_the_store_gets_a_line_for_each_part(
-    predictor: Predictor, settings: Settings, tmp_path: Path
+    predictor: Predictor,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     elsewhere = settings.model_copy(
         update={
@@ -98,6 +101,10 @@ def test_a_model_that_does_not_fit_the_store_gets_a_line_for_each_part(
     assert result.page.read_text().count("oes not apply") == 2 * len(PARTS)
     stored = json.loads(result.data.read_text())
     assert stored["parts"][0]["not_applicable"] == parts[0].reason
+    show_inspection(result, json=False)
+    assert capsys.readouterr().out.count("does not apply") == len(PARTS)
+    show_inspection(result, json=True)
+    assert json.loads(capsys.readouterr().out) == stored
 
 
 def test_a_model_of_another_space_is_told_before_anything_is_packed(
