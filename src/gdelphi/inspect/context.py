@@ -160,7 +160,7 @@ def _result(losses: _Losses, errors: list[TextbookErrors], names: tuple[str, ...
         (name, *(f"{value:.5f}" for value in found[: len(names)])) for name, found in wrong.items()
     ]
     rows += [
-        (f"{days} days read", *(f"{value:.5f}" for value in found[: len(names)]))
+        (f"days read: {days}", *(f"{value:.5f}" for value in found[: len(names)]))
         for days, found in zip(losses.shown, losses.by_shown, strict=True)
     ]
     guides = {"shuffled": shuffled[number], "another country's": exchanged[number]}
