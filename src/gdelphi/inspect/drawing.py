@@ -46,13 +46,13 @@ def _scaled(value: float, log: bool) -> float:
 
 def _leading(step: float) -> float:
     """A number from 1 to 10 that is a power of ten from the step."""
-    return round(step / 10 ** math.floor(math.log10(step)), 6)
+    return round(step / 10.0 ** math.floor(math.log10(step)), 6)
 
 
 def _round_values(low: float, high: float) -> tuple[float, list[float]]:
     """A step, and its few multiples between two numbers."""
     rough = (high - low) / TICKS
-    unit = 10 ** math.floor(math.log10(rough))
+    unit = 10.0 ** math.floor(math.log10(rough))
     step = next(step for step in STEPS if step * unit >= rough * 0.999) * unit
     first = math.ceil(low / step - 1e-9)
     return step, [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]

@@ -273,8 +273,8 @@ def _words(found: _Findings, costs: list[LongCloud], exponent: float) -> str:
         f"The longest cloud of these days has {found.largest:,} points. For long clouds the error "
         f"of the tokens falls like n^{exponent:.2f} (n^(-1/2) is sampling): {last.points:,} points "
         f"cost {last.milliseconds:.1f} ms of processor a day in place of "
-        f"{before.milliseconds:.1f} ms for {before.points:,}, and bring the error from {short(before.tokens)} to "
-        f"{short(last.tokens)}."
+        f"{before.milliseconds:.1f} ms for {before.points:,}, and bring the error from "
+        f"{short(before.tokens)} to {short(last.tokens)}."
     )
 
 
