@@ -23,11 +23,11 @@ NAMES: Final = ("profiles", "direct")
 OF_MEMORY: Final = ("features", "counts", "occurs", "headline", "shares")
 OF_DAYS: Final = ("points", "weights", "thresholds", "pooled", "usual", "direct")
 
-Change = Callable[[Context, Tensor], tuple[Context, Tensor]]
+PastChange = Callable[[Context, Tensor], tuple[Context, Tensor]]
 """of a batch and of its encoded clouds [B, T, q, width]"""
 
 
-def remember(days: int) -> Change:
+def remember(days: int) -> PastChange:
     """Only the last days of the memory are there."""
 
     def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
@@ -38,7 +38,7 @@ def remember(days: int) -> Change:
     return change
 
 
-def show(days: int) -> Change:
+def show(days: int) -> PastChange:
     """Only the last days are read as a sequence, with their clouds; the memory stays."""
 
     def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
@@ -48,7 +48,7 @@ def show(days: int) -> Change:
     return change
 
 
-def shuffle(generator: torch.Generator) -> Change:
+def shuffle(generator: torch.Generator) -> PastChange:
     """What happened on the days of memory, and the clouds read, in an order by chance."""
 
     def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
@@ -70,7 +70,7 @@ def exchange(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
 def losses(
     subject: Subject,
     windows: tuple[IntArray, IntArray],
-    changes: Sequence[Change],
+    changes: Sequence[PastChange],
     on_step: OnPartStep = lambda *_: None,
 ) -> FloatArray:
     """Log loss of profiles and the network's own direct reading after the last day, under each
