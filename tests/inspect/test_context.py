@@ -35,18 +35,20 @@ def context() -> Context:
 
 
 def test_memory_and_days_are_cut_at_their_end() -> None:
-    past = context()
-    assert remember(2)(past).present.tolist()[0] == [False, False, False, True, True]
-    assert remember(99)(past).present.all()
-    cut = show(1)(past)
-    assert cut.days == 1
+    past, clouds = context(), torch.zeros(2, 3, 1, 1)
+    assert remember(2)(past, clouds)[0].present.tolist()[0] == [False, False, False, True, True]
+    assert remember(99)(past, clouds)[0].present.all()
+    cut, shown = show(1)(past, clouds)
+    assert cut.days == shown.shape[1] == 1
     assert cut.weights[0, 0, 0] == 4
     assert cut.features.shape == past.features.shape
 
 
 def test_shuffling_keeps_a_day_whole_and_the_dates_in_place() -> None:
     past = context()
-    mixed = shuffle(torch.Generator().manual_seed(1))(past)
+    clouds = torch.arange(3.0)[None, :, None, None].expand(2, -1, 1, 1)
+    mixed, shown = shuffle(torch.Generator().manual_seed(1))(past, clouds)
+    assert sorted(shown[0, :, 0, 0].tolist()) == [0, 1, 2]
     assert sorted(mixed.features[0, :, 0].tolist()) == [0, 1, 2, 3, 4]
     assert mixed.features[0, :, 0].tolist() != [0, 1, 2, 3, 4]
     torch.testing.assert_close(mixed.features, mixed.occurs)
@@ -55,10 +57,10 @@ def test_shuffling_keeps_a_day_whole_and_the_dates_in_place() -> None:
 
 
 def test_another_sequences_memory_takes_the_place_of_ones_own() -> None:
-    past = exchange(context())
+    past, shown = exchange(context(), torch.arange(2.0)[:, None, None, None].expand(2, 3, 1, 1))
     assert past.features[0, 0, 0] == 100
     assert past.features[1, 0, 0] == 0
-    assert past.points[0, 0, 0, 0] == 102
+    assert shown[:, 0, 0, 0].tolist() == [1, 0]
     assert past.usual[0, 0, 0] == 2
     streams, ends = by_stream((np.array([0, 0, 1, 1]), np.array([7, 8, 7, 8])))
     assert streams.tolist() == [0, 1, 0, 1]

@@ -32,6 +32,13 @@ def test_points_lie_inside_and_in_order(log: bool) -> None:
     assert "style=" not in svg
 
 
+def test_ticks_of_a_narrow_range_differ() -> None:
+    for low, high in ((0.38311, 0.38363), (0.0, 0.7), (2.0, 8.0), (0.0, 10.0)):
+        svg = str(draw(Chart("t", "x", "y", (series("a", [1, 2], [low, high]),))))
+        labels = re.findall(r'text-anchor="end">([^<]+)<', svg)
+        assert len(labels) == len(set(labels)) >= 3
+
+
 def test_text_is_escaped_and_the_legend_names_all() -> None:
     assert "<b>" not in str(draw(chart()))
     assert legend(chart())[2] == ("guide c2", "<guide>")
@@ -47,7 +54,14 @@ def test_what_a_scale_cannot_show_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.0, "0"), (1234.5, "1,234"), (0.12345, "0.123"), (1e-7, "1.0e-07"), (math.nan, "–")],
+    [
+        (0.0, "0"),
+        (1234.5, "1,234"),
+        (10_000, "10,000"),
+        (0.12345, "0.123"),
+        (1e-7, "1.0e-07"),
+        (math.nan, "–"),
+    ],
 )
 def test_numbers_are_short(value: float, shown: str) -> None:
     assert short(value) == shown

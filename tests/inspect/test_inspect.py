@@ -2,12 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gdelphi.app.commands.inspect import _orders
+from gdelphi.app.commands.inspect import _orders, show_inspection
 from gdelphi.common.errors import ConfigError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
@@ -82,7 +83,10 @@ def test_every_part_finds_something_on_a_trained_model(small: None, subject: Sub
 
 
 def test_a_model_that_does_not_fit_the_store_gets_a_line_for_each_part(
-    predictor: Predictor, settings: Settings, tmp_path: Path
+    predictor: Predictor,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     elsewhere = settings.model_copy(
         update={
@@ -97,6 +101,23 @@ def test_a_model_that_does_not_fit_the_store_gets_a_line_for_each_part(
     assert result.page.read_text().count("oes not apply") == 2 * len(PARTS)
     stored = json.loads(result.data.read_text())
     assert stored["parts"][0]["not_applicable"] == parts[0].reason
+    show_inspection(result, json=False)
+    assert capsys.readouterr().out.count("does not apply") == len(PARTS)
+    show_inspection(result, json=True)
+    assert json.loads(capsys.readouterr().out) == stored
+
+
+def test_a_model_of_another_space_is_told_before_anything_is_packed(
+    predictor: Predictor, settings: Settings, tmp_path: Path
+) -> None:
+    other = replace(predictor.space, revision="another")
+    other.save(tmp_path / "measures" / "space")
+    changed = settings.measures.model_copy(update={"folder": tmp_path / "measures"})
+    subject = open_subject(settings.model_copy(update={"measures": changed}), predictor.folder)
+    assert subject.opened is None
+    assert subject.reason.startswith(f"the model speaks of the space {predictor.space.fingerprint}")
+    assert other.fingerprint in subject.reason
+    assert [path.name for path in (tmp_path / "measures").iterdir()] == ["space"]
 
 
 def test_untrained_weights_are_called_so(subject: Subject) -> None:

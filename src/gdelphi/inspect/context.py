@@ -1,6 +1,6 @@
 """Part 9: how much of the skill comes from the past that is shown, and is it read in context?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from gdelphi.common.types import FloatArray, IntArray
 from gdelphi.inspect.result import Chart, ChartSeries, PartResult, ResultTable, series
-from gdelphi.inspect.rotations import TextbookErrors, textbook
+from gdelphi.inspect.rotations import STEPS, TextbookErrors, textbook
 from gdelphi.inspect.subject import OnPartStep, Subject
-from gdelphi.model.network import Context, MeasureModel
+from gdelphi.model.network import Context
 
 PART: Final = 9
 MEMORY: Final = (7, 14, 30, 60, 120, 365)
@@ -23,64 +23,73 @@ NAMES: Final = ("profiles", "direct")
 OF_MEMORY: Final = ("features", "counts", "occurs", "headline", "shares")
 OF_DAYS: Final = ("points", "weights", "thresholds", "pooled", "usual", "direct")
 
-Change = Callable[[Context], Context]
+PastChange = Callable[[Context, Tensor], tuple[Context, Tensor]]
+"""of a batch and of its encoded clouds [B, T, q, width]"""
 
 
-def remember(days: int) -> Change:
+def remember(days: int) -> PastChange:
     """Only the last days of the memory are there."""
 
-    def change(past: Context) -> Context:
+    def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
         length = past.present.shape[1]
         recent = torch.arange(length) >= length - days
-        return past._replace(present=past.present & recent)
+        return past._replace(present=past.present & recent), clouds
 
     return change
 
 
-def show(days: int) -> Change:
+def show(days: int) -> PastChange:
     """Only the last days are read as a sequence, with their clouds; the memory stays."""
 
-    def change(past: Context) -> Context:
-        return past._replace(**{name: getattr(past, name)[:, -days:] for name in OF_DAYS})
+    def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
+        cut = {name: getattr(past, name)[:, -days:] for name in OF_DAYS}
+        return past._replace(**cut), clouds[:, -days:]
 
     return change
 
 
-def shuffle(generator: torch.Generator) -> Change:
+def shuffle(generator: torch.Generator) -> PastChange:
     """What happened on the days of memory, and the clouds read, in an order by chance."""
 
-    def change(past: Context) -> Context:
+    def change(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
         order = torch.randperm(past.present.shape[1], generator=generator)
-        moved = {name: getattr(past, name)[:, order] for name in OF_MEMORY}
+        moved = {name: getattr(past, name)[:, order] for name in (*OF_MEMORY, "present")}
         days = torch.randperm(past.days, generator=generator)
-        clouds = {name: getattr(past, name)[:, days] for name in ("points", "weights")}
-        return past._replace(present=past.present[:, order], **moved, **clouds)
+        return past._replace(**moved), clouds[:, days]
 
     return change
 
 
-def exchange(past: Context) -> Context:
+def exchange(past: Context, clouds: Tensor) -> tuple[Context, Tensor]:
     """Memory and clouds of another sequence of the batch; what is usual and thresholds stay."""
     moved = {name: getattr(past, name).roll(1, 0) for name in (*OF_MEMORY, "present")}
-    clouds = {name: getattr(past, name).roll(1, 0) for name in ("points", "weights")}
-    return past._replace(**moved, **clouds)
+    return past._replace(**moved), clouds.roll(1, 0)
 
 
 @torch.no_grad()
 def losses(
-    subject: Subject, model: MeasureModel, windows: tuple[IntArray, IntArray], change: Change
+    subject: Subject,
+    windows: tuple[IntArray, IntArray],
+    changes: Sequence[PastChange],
+    on_step: OnPartStep = lambda *_: None,
 ) -> FloatArray:
-    """Log loss of profiles and the network's own direct reading after the last day, [reading]."""
-    streams, ends = windows
-    total, cells = np.zeros(2), np.zeros(2)
-    for some in np.array_split(np.arange(len(ends)), -(-len(ends) // AT_ONCE)):
+    """Log loss of profiles and the network's own direct reading after the last day, under each
+    change of the past, [change, reading]. Clouds are encoded once."""
+    model, (streams, ends) = subject.model, windows
+    total, cells = np.zeros((len(changes), 2)), np.zeros((len(changes), 2))
+    chunks = np.array_split(np.arange(len(ends)), -(-len(ends) // AT_ONCE))
+    for done, some in enumerate(chunks, 1):
         batch = subject.maker.make(streams[some], ends[some])
-        output = model(change(batch.past), last=True)
-        came = batch.outcomes[:, -1]
-        for number, logits in enumerate((output.profiles[:, -1], output.direct[:, -1])):
-            known = ~came.isnan() & ~logits.isnan()
-            total[number] += float(_log_loss(logits[known].double(), came[known].double()).sum())
-            cells[number] += int(known.sum())
+        clouds, came = model.encode(batch.past), batch.outcomes[:, -1]
+        for row, change in enumerate(changes):
+            past, encoded = change(batch.past, clouds)
+            output = model(past, last=True, clouds=encoded)
+            for number, logits in enumerate((output.profiles[:, -1], output.direct[:, -1])):
+                known = ~came.isnan() & ~logits.isnan()
+                lost = _log_loss(logits[known].double(), came[known].double())
+                total[row, number] += float(lost.sum())
+                cells[row, number] += int(known.sum())
+        on_step(done, len(chunks))
     return total / np.maximum(cells, 1)
 
 
@@ -99,25 +108,22 @@ def by_stream(windows: tuple[IntArray, IntArray]) -> tuple[IntArray, IntArray]:
 def inspect_context(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Scores with less memory, shuffled and strange memory; the textbook cases."""
     windows = by_stream(subject.windows(SEQUENCES))
-    model, config = subject.model, subject.model.config
+    config, half = subject.model.config, 10
     memory = [days for days in MEMORY if days < config.memory_days] + [config.memory_days]
     shown = [days for days in SHOWN if days < config.context_days] + [config.context_days]
-    total = len(memory) + len(shown) + 4
-    done = 0
-
-    def scored(change: Change) -> FloatArray:
-        nonlocal done
-        done += 1
-        on_step(done, total)
-        return losses(subject, model, windows, change)
-
-    by_memory = [scored(remember(days)) for days in memory]
-    by_shown = [scored(show(days)) for days in shown]
-    shuffled = scored(shuffle(subject.generator(PART)))
-    exchanged = scored(exchange)
-    errors = textbook(subject.seed, lambda: on_step(done, total))
-    on_step(total, total)
-    found = _Losses(memory, by_memory, shown, by_shown, shuffled, exchanged)
+    changes = [
+        *map(remember, memory), *map(show, shown), shuffle(subject.generator(PART)), exchange
+    ]  # fmt: skip
+    scored = losses(
+        subject, windows, changes, lambda done, all_: on_step(round(half * done / all_), 2 * half)
+    )
+    by_memory, by_shown = list(scored[: len(memory)]), list(scored[len(memory) : -2])
+    steps = iter(range(2 * STEPS))
+    errors = textbook(
+        subject.seed, lambda: on_step(half + half * next(steps) // (2 * STEPS), 2 * half)
+    )
+    on_step(2 * half, 2 * half)
+    found = _Losses(memory, by_memory, shown, by_shown, scored[-2], scored[-1])
     return _result(found, errors, NAMES[:1] if subject.idle_head else NAMES)
 
 
@@ -154,7 +160,7 @@ def _result(losses: _Losses, errors: list[TextbookErrors], names: tuple[str, ...
         (name, *(f"{value:.5f}" for value in found[: len(names)])) for name, found in wrong.items()
     ]
     rows += [
-        (f"{days} days read", *(f"{value:.5f}" for value in found[: len(names)]))
+        (f"days read: {days}", *(f"{value:.5f}" for value in found[: len(names)]))
         for days, found in zip(losses.shown, losses.by_shown, strict=True)
     ]
     guides = {"shuffled": shuffled[number], "another country's": exchanged[number]}

@@ -31,27 +31,31 @@ class Axis(NamedTuple):
     def ticks(self) -> list[tuple[float, str]]:
         """Places and labels."""
         if self.log and self.high - self.low >= 0.9:
-            step = max(1, math.ceil((self.high - self.low) / TICKS))
-            powers = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1, step)
-            values = [10.0**power for power in powers]
-        elif self.log:
-            values = _round_values(10**self.low, 10**self.high)
-        else:
-            values = _round_values(self.low, self.high)
-        return [(self.place(value), short(value)) for value in values]
+            every = max(1, math.ceil((self.high - self.low) / TICKS))
+            powers = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1, every)
+            return [(self.place(10.0**power), short(10.0**power)) for power in powers]
+        low, high = (10**self.low, 10**self.high) if self.log else (self.low, self.high)
+        step, values = _round_values(low, high)
+        digits = max(0, math.ceil(-math.log10(step) - 1e-9) + (_leading(step) == 2.5))
+        return [(self.place(value), f"{value:,.{digits}f}") for value in values]
 
 
 def _scaled(value: float, log: bool) -> float:
     return math.log10(value) if log else value
 
 
-def _round_values(low: float, high: float) -> list[float]:
-    """A few round numbers between two."""
+def _leading(step: float) -> float:
+    """A number from 1 to 10 that is a power of ten from the step."""
+    return round(step / 10.0 ** math.floor(math.log10(step)), 6)
+
+
+def _round_values(low: float, high: float) -> tuple[float, list[float]]:
+    """A step, and its few multiples between two numbers."""
     rough = (high - low) / TICKS
-    unit = 10 ** math.floor(math.log10(rough))
+    unit = 10.0 ** math.floor(math.log10(rough))
     step = next(step for step in STEPS if step * unit >= rough * 0.999) * unit
     first = math.ceil(low / step - 1e-9)
-    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    return step, [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def draw(chart: Chart) -> Markup:

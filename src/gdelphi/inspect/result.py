@@ -89,7 +89,7 @@ def short(value: float) -> str:
     """A number of a table: three digits, and powers of ten where it is very large or small."""
     if value != value:
         return "–"
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:.1e}"
 

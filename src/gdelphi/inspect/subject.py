@@ -20,7 +20,9 @@ from gdelphi.common.settings import Settings
 from gdelphi.common.types import FloatArray, IntArray, Measure
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.inspect.result import NotApplicable
+from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.packing import OnPacked
+from gdelphi.measures.space import load_space
 from gdelphi.model.batches import Batch, BatchMaker
 from gdelphi.model.checkpoint import TrainedModel, load_measure_model
 from gdelphi.model.network import MeasureModel
@@ -161,7 +163,18 @@ def open_subject(
     trained = load_measure_model(folder)
     predictor, reason = None, ""
     try:
+        _check_space(settings, trained)
         predictor = Predictor(settings, folder, on_packed=on_packed)
     except (ForecastError, MeasuresError, StoreError) as error:
         reason = str(error)
     return Subject(folder, trained, predictor, reason, seed, orders)
+
+
+def _check_space(settings: Settings, trained: TrainedModel) -> None:
+    """Refuse days of another space before anything is packed for them."""
+    known = load_space(measures_folder(settings) / "space").fingerprint
+    if known != trained.space.fingerprint:
+        raise ForecastError(
+            f"the model speaks of the space {trained.space.fingerprint}, the days lie in {known}: "
+            "take the model of these measures, or train one"
+        )
