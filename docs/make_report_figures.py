@@ -1,7 +1,7 @@
-"""Takes the pictures of a report: python docs/make_report_figures.py FOLDER/index.html
+"""Takes the pictures of a report: python docs/make_report_figures.py A/index.html [B/index.html]
 
 The page is opened in chromium without network, on a desk, on a phone and in the dark; the pictures
-of docs/figures/report-*.png are parts of it.
+of docs/figures/report-*.png are parts of it. The second page is one of a store without a model.
 """
 
 import io
@@ -32,6 +32,8 @@ class Picture:
 PICTURES = (
     Picture("desktop", 1280, 1400),
     Picture("map", 1280, 760, "#section-map"),
+    Picture("yesterday", 820, 900, "#section-yesterday"),
+    Picture("timeline", 1280, 620, "#country .past-said"),
     Picture("countries", 1280, 1300, "#section-countries"),
     Picture("country", 1280, 2000, "#section-country"),
     Picture("record", 1280, 1500, "#section-record"),
@@ -61,21 +63,30 @@ def take(browser: Any, page_file: Path, picture: Picture) -> Path:
     return path
 
 
-def main(page_file: Path) -> None:
-    """All pictures of a page."""
+BARE = (
+    Picture("without-model", 1280, 1500),
+    Picture("without-model-phone", 390, 1500),
+    Picture("without-model-dark", 820, 1300, scheme="dark"),
+)
+
+
+def main(page_file: Path, bare_file: Path | None = None) -> None:
+    """All pictures of a page, and of one without a model."""
     FOLDER.mkdir(exist_ok=True)
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         sys.exit("no chromium on this machine: apt-get install chromium")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
-        for picture in PICTURES:
-            path = take(browser, page_file, picture)
+        pictures = [(page_file, picture) for picture in PICTURES]
+        pictures += [(bare_file, picture) for picture in BARE if bare_file]
+        for file, picture in pictures:
+            path = take(browser, file, picture)
             print(f"{path} {path.stat().st_size // 1000} kB")  # noqa: T201
         browser.close()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -84,7 +84,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_report(
     first = made(settings, forecasts)
     before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
 
-    def broken(_: Report) -> str:
+    def broken(*_: object) -> str:
         raise RuntimeError("no page")
 
     monkeypatch.setattr("gdelphi.report.page.render", broken)

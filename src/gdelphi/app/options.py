@@ -17,7 +17,6 @@ from gdelphi.common.settings import (
     Settings,
     load_settings,
 )
-from gdelphi.gdelt.countries import find_stream, with_streams
 
 FURTHEST = 7  # days ahead that are forecast
 
@@ -53,6 +52,8 @@ def parse_names(text: str | None) -> tuple[str, ...]:
 
 def parse_stream(text: str) -> str:
     """A country as a user writes it, as its stream; what they should know is told."""
+    from gdelphi.gdelt.countries import find_stream
+
     found = find_stream(text)
     if found.note:
         typer.echo(f"gdelphi: {found.note}", err=True)
@@ -150,7 +151,9 @@ ForecastsOption = Annotated[
 
 
 def settings_from(config: Path | None, **flags: Any) -> Loaded:
-    """The settings in force; `a__b` names the setting a.b."""
+    """The settings in force; `a__b` names the setting a.b. Countries are streams in them."""
+    from gdelphi.gdelt.countries import with_streams
+
     loaded = load_settings(config, {key.replace("__", "."): value for key, value in flags.items()})
     return replace(loaded, settings=with_streams(loaded.settings))
 

@@ -34,11 +34,14 @@ def within_members(forecasts: Sequence[Forecast], answers: Answers) -> list[Fore
     """Forecasts, each number held to the range of the answers about its cell."""
     held = []
     for place, forecast in enumerate(forecasts):
-        values = {}
-        for target in TARGETS:
-            said = np.stack([answer[place].probability(target) for answer in answers.values()])
-            values[target] = hold(forecast.probability(target), said)
-        held.append(replace(forecast, **values))
+        occurs, headline, surge = (
+            hold(
+                forecast.probability(target),
+                np.stack([answer[place].probability(target) for answer in answers.values()]),
+            )
+            for target in TARGETS
+        )
+        held.append(replace(forecast, occurs=occurs, headline=headline, surge=surge))
     return held
 
 

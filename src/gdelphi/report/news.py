@@ -1,6 +1,7 @@
 """The last day's news by themselves: what is worth opening the page for before there is a model.
 
-Volumes against the median of the same weekday in the weeks before, kinds of event whose share is
+Volumes against the median of the same weekday in the weeks before (of any day, in a store of a few
+days), kinds of event whose share is
 furthest above its median, and the reports that were mentioned most, with their links.
 """
 
@@ -13,12 +14,12 @@ from gdelphi.common.settings import Settings
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import actor_key_sql, canonical, sentence
 from gdelphi.report.content import News, NewsReport, UnusualShare, UnusualVolume
-from gdelphi.report.past import PastNews
+from gdelphi.report.past import MEDIAN_DAYS, PastNews
 from gdelphi.report.plain import clean, clean_or_none, label_of, number
 from gdelphi.store.connection import Store
 
 WEEKS: Final = 8
-FEWEST_WEEKS: Final = 3
+FEWEST: Final = 3  # days before that tell what is usual
 FEWEST_ROWS: Final = 20  # of a day whose shares mean something
 LEAST_REPORTS: Final = 3  # of a kind that is called unusual
 VOLUMES: Final = 6
@@ -56,8 +57,10 @@ def _volume(past: PastNews, stream: str) -> UnusualVolume | None:
         for week in range(1, WEEKS + 1)
         if (at := len(history.days) - 1 - 7 * week) >= 0 and history.present[at]
     ]
+    if len(before) < FEWEST:  # a store of a few days: any day before
+        before = history.volume[place, :-1][history.present[:-1]].tolist()
     now, usual = int(history.volume[place, -1]), float(np.median(before)) if before else 0.0
-    if len(before) < FEWEST_WEEKS or not usual or not now:
+    if len(before) < FEWEST or not usual or not now:
         return None
     return UnusualVolume(
         stream=clean(stream),
@@ -70,21 +73,23 @@ def _volume(past: PastNews, stream: str) -> UnusualVolume | None:
 
 def _shares(past: PastNews, stream: str) -> list[UnusualShare]:
     """Kinds of event of a stream with a larger share than usual."""
-    counts = past.counts(stream)
-    if counts.sum() < FEWEST_ROWS:
+    history, counts = past.history, past.counts(stream)
+    shares = history.shares[history.streams.index(stream)]
+    before = shares[:-1][history.present[:-1]][-MEDIAN_DAYS:]
+    if counts.sum() < FEWEST_ROWS or len(before) < FEWEST or not history.present[-1]:
         return []
+    medians = np.median(before, axis=0)
     found = []
-    for place, code in enumerate(past.history.codes):
-        standing = past.standing(stream, code)
-        if standing and standing.share > standing.median and counts[place] >= LEAST_REPORTS:
+    for place, code in enumerate(history.codes):
+        if shares[-1, place] > medians[place] and counts[place] >= LEAST_REPORTS:
             found.append(
                 UnusualShare(
                     stream=clean(stream),
                     name=clean(stream_name(stream)),
                     code=code,
                     label=label_of(code),
-                    share=number(standing.share) or 0.0,
-                    median=number(standing.median) or 0.0,
+                    share=number(shares[-1, place]) or 0.0,
+                    median=number(medians[place]) or 0.0,
                     reports=int(counts[place]),
                 )
             )

@@ -129,6 +129,9 @@ def show_manifest(manifest: "ForecastManifest") -> None:
 
 def _show_stream(stream: "StreamSummary") -> None:
     out.print(Text(f"\n{stream.name} ({stream.stream})", style="bold"))
+    if stream.brief:
+        unit = "the expected day, in shares of all reports' weight; each phrase of its kind alone"
+        out.print(Text(unit, style="dim"))
     for weight, phrase in stream.brief:
         out.print(Text(f"  {weight:>4.0%}  {phrase}"))
     out.print()
