@@ -6,7 +6,9 @@ import threading
 from datetime import date, timedelta
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from gdelphi.common.errors import NothingStored, QuestionError, UnknownName
 from gdelphi.common.settings import Settings
@@ -235,6 +237,23 @@ def test_readers_let_a_waiting_writer_in(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert ran.stdout.strip() == "39", ran.stderr
+
+
+CELL = """
+from pathlib import Path
+from gdelphi.common.settings import load_settings
+from gdelphi.questions.questions import Questions
+settings = load_settings(None, {{"store": Path({store!r})}}).settings
+print(Questions(settings).events(__import__("datetime").date(2014, 1, 1), "WORLD").total)
+"""
+
+
+def test_a_store_can_be_read_in_a_notebook(world: Settings) -> None:
+    """DuckDB behaves differently there."""
+    cell = nbformat.v4.new_code_cell(CELL.format(store=str(world.store)))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    assert notebook.cells[0].outputs[0].text.strip() == "13"
 
 
 def test_only_the_last_few_are_kept() -> None:
