@@ -120,6 +120,7 @@ def test_an_explanation_leads_from_the_number_to_reports(questions: Questions) -
     assert "4 of 4 possible days have Fight (19), >99% of the weight." in told.sentences
     assert told.more.startswith("gdelphi explain --stream KE --event 19 --origin 2014-01-03")
     week = questions.explanation("KE", "19", horizon="week")
+    assert [day.day for day in week.days] == [ORIGINS[-1] - timedelta(days=20)], "its first day"
     assert (week.futures, week.having) == (4, 1) and "--horizon week" in week.more
     assert set(week.members) == {"stack", "simple stack", "usual"}
     with pytest.raises(NothingStored, match="only roots are forecast"):
@@ -128,6 +129,8 @@ def test_an_explanation_leads_from_the_number_to_reports(questions: Questions) -
 
 def test_what_the_forecast_before_said_is_of_the_same_day(questions: Questions) -> None:
     told = questions.explanation("KE", "19", horizon=2)
+    talks = questions.explanation("KE", "01", horizon=1)
+    assert talks.days == [], "no possible tomorrow has them"
     earlier = questions.probabilities(
         ORIGINS[1], streams=["KE"], event="19", target="headline", horizon=3
     )
