@@ -35,6 +35,8 @@ def show_run(settings: "Settings", run: "PipelineRun") -> None:
         lines.append(_headlines(run.forecasts[-1].forecast))
     elif not lines:
         lines = ["No forecast was due."]
+    if run.alerts and run.alerts.found:
+        lines.append(f"{len(run.alerts.found)} alerts, {run.alerts.sent} messages.")
     create_markdown_artifact(
         "\n\n".join(lines), key="forecast-summary", description=f"run for {run.as_of}"
     )

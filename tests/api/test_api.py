@@ -4,6 +4,7 @@ import base64
 import json
 import logging
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from helpers.question_world import ORIGINS, PAGE, world
 
 __all__ = ["world"]
 
+ROOT = Path(__file__).parents[2]
 HOST = "http://localhost"
 TOKEN = "a token of some length"
 LATEST = "/api/forecasts/latest"
@@ -263,6 +265,12 @@ def test_the_command_listens_says_where_and_stops(world: Settings, tmp_path: Pat
             assert server.wait(120) == 130
         finally:
             server.kill()
+
+
+def test_the_schema_of_the_documents_is_up_to_date() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_openapi.py"))
+    page = (ROOT / "docs" / "openapi.json").read_text(encoding="utf-8")
+    assert made["schema"]() == page, "python docs/make_openapi.py"
 
 
 # --- requests made up from the schema -------------------------------------------------------------

@@ -6,7 +6,9 @@ import threading
 from datetime import date, timedelta
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from gdelphi.common.errors import NothingStored, QuestionError, UnknownName
 from gdelphi.common.settings import Settings
@@ -118,6 +120,7 @@ def test_an_explanation_leads_from_the_number_to_reports(questions: Questions) -
     assert "4 of 4 possible days have Fight (19), >99% of the weight." in told.sentences
     assert told.more.startswith("gdelphi explain --stream KE --event 19 --origin 2014-01-03")
     week = questions.explanation("KE", "19", horizon="week")
+    assert [day.day for day in week.days] == [ORIGINS[-1] - timedelta(days=20)], "its first day"
     assert (week.futures, week.having) == (4, 1) and "--horizon week" in week.more
     assert set(week.members) == {"stack", "simple stack", "usual"}
     with pytest.raises(NothingStored, match="only roots are forecast"):
@@ -126,6 +129,8 @@ def test_an_explanation_leads_from_the_number_to_reports(questions: Questions) -
 
 def test_what_the_forecast_before_said_is_of_the_same_day(questions: Questions) -> None:
     told = questions.explanation("KE", "19", horizon=2)
+    talks = questions.explanation("KE", "01", horizon=1)
+    assert talks.days == [], "no possible tomorrow has them"
     earlier = questions.probabilities(
         ORIGINS[1], streams=["KE"], event="19", target="headline", horizon=3
     )
@@ -235,6 +240,23 @@ def test_readers_let_a_waiting_writer_in(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert ran.stdout.strip() == "39", ran.stderr
+
+
+CELL = """
+from pathlib import Path
+from gdelphi.common.settings import load_settings
+from gdelphi.questions.questions import Questions
+settings = load_settings(None, {{"store": Path({store!r})}}).settings
+print(Questions(settings).events(__import__("datetime").date(2014, 1, 1), "WORLD").total)
+"""
+
+
+def test_a_store_can_be_read_in_a_notebook(world: Settings) -> None:
+    """DuckDB behaves differently there."""
+    cell = nbformat.v4.new_code_cell(CELL.format(store=str(world.store)))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    assert notebook.cells[0].outputs[0].text.strip() == "13"
 
 
 def test_only_the_last_few_are_kept() -> None:

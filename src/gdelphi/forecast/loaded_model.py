@@ -36,14 +36,16 @@ SHOWN: Final = 6  # streams
 class LoadedModel:
     """A model at work on a store, for use from Python; see `gdelphi.load`."""
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, folder: Path | str | None = None) -> None:
         self.predictor = predictor
+        self.folder = Path(folder or predictor.folder)
+        """as it was given: it may be a link"""
 
     def __repr__(self) -> str:
         streams = ", ".join(self.streams[:SHOWN]) + (", ..." if len(self.streams) > SHOWN else "")
         ahead = f"tomorrow and {AHEAD} days" if self.predictor.week_stack else "tomorrow"
         return (
-            f"<gdelphi model {self.predictor.folder}: {len(self.streams)} streams ({streams}), "
+            f"<gdelphi model {self.folder}: {len(self.streams)} streams ({streams}), "
             f"{ahead}, from {self.predictor.settings.store}>"
         )
 
@@ -117,7 +119,7 @@ class LoadedModel:
                 "to forecast from is given as origin="
             )
         if ahead != TOMORROW and self.predictor.week_stack is None:
-            raise QuestionError(f"the model in {self.predictor.folder} speaks of tomorrow only")
+            raise QuestionError(f"the model in {self.folder} speaks of tomorrow only")
         return ahead
 
     def _origin(self, origin: date | str, *, allow_partial: bool) -> ForecastOrigin:
@@ -151,4 +153,4 @@ def load_model(
         raise ModelMissing(f"no model in {folder}: `gdelphi train` makes one")
     predictor = Predictor(settings, Path(folder))
     ensure_calibrated(predictor)
-    return LoadedModel(predictor)
+    return LoadedModel(predictor, folder)

@@ -6,7 +6,7 @@ a model has to be opened, which takes seconds and a gigabyte.
 """
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -135,11 +135,12 @@ def _counted(forecast: OpenForecast, stream: str, root: str, horizon: int) -> _C
         rows = forecast.rows("weeks", stream, names)
         found = [(row, "start") for row in rows if _week_has(row["roots"], root, horizon)]
     drawn: dict[date, list[float]] = {}
+    into = timedelta(days=max(horizon - 1, 0))  # of a past week, to the day that is meant
     for row, first in found:
         lent = row["donor"] is not None and root in (row["lent"] or ())
         day = row["donor"] if lent else row[first]
         if day is not None:
-            drawn.setdefault(day, []).append(row["weight"])
+            drawn.setdefault(day + into, []).append(row["weight"])
     days = [
         PastDay(day=day, futures=len(weights), weight=sum(weights))
         for day, weights in drawn.items()

@@ -281,7 +281,9 @@ class Store:
         if not read_only:
             break_seal(self.path)
         # A process that multiprocessing has started looks interactive to DuckDB, which then draws.
-        connection.execute("SET enable_progress_bar = false")
+        # In a notebook without ipywidgets it cannot be told so, but does not draw.
+        with contextlib.suppress(duckdb.InvalidInputException):
+            connection.execute("SET enable_progress_bar = false")
         return connection
 
     def _announce(self) -> IO[bytes] | None:
