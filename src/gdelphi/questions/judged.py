@@ -24,7 +24,7 @@ JudgedCell = tuple[str, str, str, str, int]
 """stream, level, code, target, horizon"""
 
 
-class Judged:
+class StoredScores:
     """Outcomes and scores of stored forecasts."""
 
     def __init__(self, forecasts: StoredForecasts) -> None:

@@ -24,7 +24,7 @@ ANSWERS_KEPT: Final = 256
 COLUMNS: Final = {"root": "EventRootCode", "base": "EventBaseCode", "full": "EventCode"}
 
 
-class News:
+class StoreNews:
     """The store, for questions."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -37,7 +37,7 @@ from gdelphi.questions.answers import (
 )
 from gdelphi.questions.explanations import AskedCell, explain_stored
 from gdelphi.questions.forecasts import LATEST, OpenForecast, StoredForecasts, chosen_rows
-from gdelphi.questions.judged import Judged
+from gdelphi.questions.judged import StoredScores
 from gdelphi.questions.names import (
     QUAD_CLASSES,
     find_events,
@@ -46,7 +46,7 @@ from gdelphi.questions.names import (
     find_target,
     known_streams,
 )
-from gdelphi.questions.news import News, utc_today
+from gdelphi.questions.news import StoreNews, utc_today
 
 MOST_ROWS: Final = 1000
 """of one answer"""
@@ -63,8 +63,8 @@ class Questions:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.forecasts = StoredForecasts(settings)
-        self.judged = Judged(self.forecasts)
-        self.news = News(settings)
+        self.judged = StoredScores(self.forecasts)
+        self.news = StoreNews(settings)
 
     # What is there.
 
