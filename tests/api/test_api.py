@@ -165,8 +165,8 @@ def test_a_store_that_is_taken_is_busy_and_no_traceback(
     def broken(*_: Any) -> None:
         raise RuntimeError(f"{world.store} is strange")
 
-    monkeypatch.setattr("gdelphi.questions.news.News.status", taken)
-    monkeypatch.setattr("gdelphi.questions.judged.Judged.scores", broken)
+    monkeypatch.setattr("gdelphi.questions.news.StoreNews.status", taken)
+    monkeypatch.setattr("gdelphi.questions.judged.StoredScores.scores", broken)
     with caplog.at_level(logging.ERROR):
         busy, failed = client.get("/api/status"), client.get("/api/scores")
     assert (busy.status_code, busy.headers["retry-after"]) == (503, "30")

@@ -106,7 +106,7 @@ def test_a_store_that_is_taken_tells_no_paths(
     def taken(*_: Any) -> None:
         raise StoreBusy(f"{world.store} is held by process 1")
 
-    monkeypatch.setattr("gdelphi.questions.news.News.status", taken)
+    monkeypatch.setattr("gdelphi.questions.news.StoreNews.status", taken)
     (answer,) = ask(world, ("status", {}))
     assert answer.is_error and "ask again later" in answer.content[0].text
     assert str(world.store) not in answer.content[0].text
