@@ -7,6 +7,7 @@ sent, or not now, is kept and tried again by the next run.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -251,21 +252,24 @@ def dry_run(settings: Settings, *, since: date | None = None) -> DryRun:
     chosen = [one for one in published if one.recipe.origin >= begin]
     alerts: list[Alert] = []
     came: dict[Alert, bool] = {}
+    days: Counter[str] = Counter()  # judged forecasts of each rule
     watched: dict[str, list[bool]] = {rule.name: [] for rule in settings.alerts.rules}
     for manifest in chosen:
         cells = cells_of(settings.alerts.rules, questions.forecasts, manifest)
         found = watch(iter(cells), manifest, state)
         outcomes = questions.judged.outcomes(manifest)
         came |= {one: outcomes[_key(one)] for one in found if _key(one) in outcomes}
+        judged = set()
         for cell in cells:
             row = cell.row
             key = (row.stream, row.level, row.code, row.target, row.horizon)
             if key in outcomes:
                 watched[cell.rule.name].append(outcomes[key])
+                judged.add(cell.rule.name)
+        days.update(judged)
         alerts += found
-    judged = sum(questions.forecasts.scores(one).exists() for one in chosen)
     records = [
-        _record(rule.name, alerts, came, watched[rule.name], judged / 7)
+        _record(rule.name, alerts, came, watched[rule.name], days[rule.name] / 7)
         for rule in settings.alerts.rules
     ]
     first = chosen[0].recipe.origin if chosen else begin
