@@ -85,7 +85,7 @@ class Campaign:
         ended = self.server.run([*words, "--config", str(trial.config)], kill_after)
         if "Traceback" in ended.output:
             sys.exit(f"{' '.join(words)} in {trial.folder}: {ended.output}")
-        self.seconds += ended.seconds
+        self.seconds += ended.all_seconds
         return ended
 
     def _change_a_day(self) -> None:

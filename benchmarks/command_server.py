@@ -17,6 +17,7 @@ import pkgutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,9 @@ class Ended(NamedTuple):
     code: int
     """its exit code, if it was not killed"""
     seconds: float
-    """of the processor's time"""
+    """of the processor's time, without that of processes that it had started; 0 if it was killed"""
+    all_seconds: float
+    """with them"""
     output: str
 
 
@@ -59,8 +62,7 @@ class CommandServer:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([words, kill_after]) + "\n")
         self._process.stdin.flush()
-        killed, code, seconds = self._answer()
-        return Ended(killed, code, seconds, self.log.read_text(errors="replace"))
+        return Ended(*self._answer(), self.log.read_text(errors="replace"))
 
     def close(self) -> None:
         self._process.communicate()  # nothing more comes, so it ends
@@ -80,16 +82,21 @@ def serve(log: Path) -> None:
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:
         words, kill_after = json.loads(line)
+        told, tell = os.pipe()
         child = os.fork()
         if not child:
             answers.close()
-            _run(words, kill_after, log)
+            _run(words, kill_after, log, tell)
+        os.close(tell)
         _, status, usage = os.wait4(child, 0)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what it had started
+        own = float(os.read(told, 64) or 0)
+        os.close(told)
         killed = os.WIFSIGNALED(status)
         code = -1 if killed else os.WEXITSTATUS(status)
-        print(json.dumps([killed, code, usage.ru_utime + usage.ru_stime]), file=answers, flush=True)
+        answer = [killed, code, own, usage.ru_utime + usage.ru_stime]
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _import_all() -> None:
@@ -102,8 +109,8 @@ def _import_all() -> None:
         importlib.import_module(name)
 
 
-def _run(words: list[str], kill_after: float | None, log: Path) -> None:
-    """What the child does."""
+def _run(words: list[str], kill_after: float | None, log: Path, tell: int) -> None:
+    """What the child does; if it comes to its end, it tells the time that it took."""
     from gdelphi.app.cli import main
 
     os.setsid()
@@ -112,6 +119,7 @@ def _run(words: list[str], kill_after: float | None, log: Path) -> None:
     for number, target in enumerate((nothing, file, file)):
         os.dup2(target, number)
     sys.argv = ["gdelphi", *words]
+    began = time.process_time()
     if kill_after is not None:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, max(kill_after, 1e-3))
@@ -125,6 +133,7 @@ def _run(words: list[str], kill_after: float | None, log: Path) -> None:
         code = 99
     sys.stdout.flush()
     sys.stderr.flush()
+    os.write(tell, str(time.process_time() - began).encode())
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

@@ -21,7 +21,7 @@ SAME_WEIGHTS: Final[tuple[AttentionKind, ...]] = ("softmax", "sinkhorn", "sigmoi
 
 def inspect_variants(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Constants of the model's own kind of attention, and of others with the same weights."""
-    encoder: DayEncoder = subject.model.encoder
+    encoder: DayEncoder = subject.model.day_encoder
     own_kind: AttentionKind = subject.model.config.cloud_attention
     kinds = SAME_WEIGHTS if own_kind in SAME_WEIGHTS else (own_kind,)
     clouds = subject.clouds(CLOUDS, CLOUD_POINTS)
