@@ -40,7 +40,6 @@ FEWEST_DAYS: Final = 80  # that the splits of `measured.scale_settings` need
 BYTES_A_ROW: Final = 300
 STAGES: Final = ("speed", "status", "profiles", "ingest", "embed", "pack", "forecast", "report")
 PROFILE_DAYS: Final = 60
-PROFILES: Final = f"profiles of {PROFILE_DAYS} days"
 
 
 class Sizes:
