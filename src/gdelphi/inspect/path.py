@@ -5,6 +5,8 @@ from typing import Final
 import numpy as np
 
 from gdelphi.common.types import Measure
+from gdelphi.forecast.expected_day import expected_day
+from gdelphi.forecast.predictor import Predictor
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.inspect.result import (
     Chart,
@@ -26,17 +28,18 @@ TIMES: Final = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 def inspect_path(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Geodesics of transport between clouds of the last validation day and what is expected."""
     predictor = subject.predictor
-    if predictor.decoder is None:
-        raise NotApplicable("the model has no decoder of an expected day (train.decoder_steps)")
     end = int(subject.validation_ends[-1])
     paths: dict[str, Geodesic] = {}
-    for place, day in enumerate(predictor.decoder.at(end)):
+    for place in range(len(predictor.streams)):
         slots, weights = predictor.pack.cloud(end, place)
-        if day is None or len(weights) < 2 or len(paths) == STREAMS:
+        if len(weights) < 2 or len(paths) == STREAMS:
+            continue
+        expected = expected_at(predictor, end, place)
+        if expected is None:
             continue
         kept = np.asarray(weights[:POINTS], np.float64)
         points = predictor.pack.points(slots[:POINTS], predictor.space)
-        path = geodesic(Measure(points, kept / kept.sum()), day.decoded)
+        path = geodesic(Measure(points, kept / kept.sum()), expected)
         paths[predictor.streams[place]] = path
         on_step(len(paths), STREAMS)
     if not paths:
@@ -80,6 +83,16 @@ def inspect_path(subject: Subject, on_step: OnPartStep) -> PartResult:
         ),
         figures=tuple((f"w2_{stream}", length) for stream, length in lengths.items()),
     )  # fmt: skip
+
+
+def expected_at(predictor: Predictor, end: int, place: int) -> Measure | None:
+    """What is expected of a stream's day after `end`: by the decoder, else the mean of futures."""
+    if predictor.decoder is not None:
+        day = predictor.decoder.at(end)[place]
+        return None if day is None else day.decoded
+    at_origin = predictor.forecasts_at(predictor.sequences.day(end), ("root",))
+    found = expected_day(at_origin.futures(place), predictor.settings.measures)
+    return None if found is None else found.measure
 
 
 def even_speed(path: Geodesic) -> float:
