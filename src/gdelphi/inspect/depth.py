@@ -33,7 +33,7 @@ def inspect_depth(subject: Subject, on_step: OnPartStep) -> PartResult:
         verdict=(
             f"{whose} carries a cloud {short(whole)} far (W2); {enough} steps come within 5% of "
             f"64, and the adjoint method holds {short(most.adjoint_bytes / 1024)} KiB in place of "
-            f"{short(most.backpropagation_bytes / 1024)} for {most.steps} steps."
+            f"{short(most.backpropagation_bytes / 1024)} for {most.steps} steps"
         ),
         words=(
             "Layers of attention are steps of time of one flow on the sphere: attention alone, "

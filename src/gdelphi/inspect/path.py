@@ -52,7 +52,7 @@ def inspect_path(subject: Subject, on_step: OnPartStep) -> PartResult:
         verdict=(
             f"The expected day lies {short(min(lengths.values()))} to "
             f"{short(max(lengths.values()))} from the last one (W2 on the sphere, where opposite "
-            f"points are 3.14 apart); farthest in {stream_name(farthest)}."
+            f"points are 3.14 apart); farthest in {stream_name(farthest)}"
         ),
         words=(
             "The path of least effort moves each unit of a day's mass along a great circle at "

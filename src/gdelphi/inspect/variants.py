@@ -40,7 +40,7 @@ def inspect_variants(subject: Subject, on_step: OnPartStep) -> PartResult:
     if steadiest != own_kind:
         verdict += f"; by {steadiest} with the same weights {short(found[steadiest].w2)} times"
     return PartResult(
-        verdict=f"{verdict}.",
+        verdict=verdict,
         words=(
             "A report more, or one that is coded otherwise, moves a cloud a little, and the tokens "
             "that the model reads it by somewhat more. How much more depends on the kind of "
