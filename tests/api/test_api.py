@@ -245,10 +245,19 @@ def test_the_guard_lets_no_websocket_in(client: TestClient) -> None:
     assert refused.value.code == 1008
 
 
+INTERRUPTIBLE = """
+import signal
+from gdelphi.app.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
+main()
+"""
+
+
 def test_the_command_listens_says_where_and_stops(world: Settings, tmp_path: Path) -> None:
     config = tmp_path / "gdelphi.toml"
     config.write_text(f'store = "{world.store}"\n')
-    command = [sys.executable, "-u", "-m", "gdelphi", "api", "--port", "0", "--config", str(config)]
+    command = [sys.executable, "-u", "-c", INTERRUPTIBLE, "api", "--port", "0", "--config",
+               str(config)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -305,7 +314,7 @@ def test_requests_made_up_from_the_schema_are_answered_by_it(world: Settings) ->
                 statuses.append(answer.status_code)
 
             check()
-    assert len(statuses) > 150 and {200, 404, 422} == set(statuses)
+    assert len(statuses) > 150 and {200, 404, 422} <= set(statuses) <= {200, 404, 414, 422}
 
 
 def test_the_report_of_an_origin_is_named_by_its_forecast(client: TestClient) -> None:

@@ -83,7 +83,7 @@ def test_answers_are_those_of_the_questions(world: Settings) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "told"),
     [
-        ("probabilities", {"countries": ["Atlantis"]}, "no country 'Atlantis' here"),
+        ("probabilities", {"countries": ["Atlantis"]}, "'Atlantis' is no country's code or name"),
         ("explain", {"country": "KE", "event": "figth"}, "19 (Fight)"),
         ("probabilities", {"horizon": "month"}, "from 1 to 7, or week"),
         ("outcomes", {"origin": "yesterday"}, "not a day like"),
@@ -122,7 +122,7 @@ def test_the_session_of_the_documents_over_pipes(world: Settings, tmp_path: Path
     assert lines[0].startswith("connected to gdelphi ")
     assert all(tool in lines[1] for tool in TOOLS)
     assert text.count("answered: ") == 5 and text.count("refused: ") == 1
-    assert '"verdict": "stale"' in text and "no country 'Atlantis' here" in text
+    assert '"verdict": "stale"' in text and "'Atlantis' is no country's code or name" in text
     page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
     for name, _ in script["SESSION"]:
         assert f"> {name} " in page, "python docs/make_mcp.py"

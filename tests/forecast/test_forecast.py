@@ -475,7 +475,7 @@ def check_tidy(frame: pandas.DataFrame, prediction: Prediction) -> None:
 @pytest.mark.parametrize(
     ("asked", "kind", "told"),
     [
-        ({"streams": "XX"}, ValueError, "no country 'XX' here"),
+        ({"streams": "XX"}, ValueError, "'XX' is no country's code or name"),
         ({"streams": ["KE", 3]}, TypeError, "not 3"),
         ({"streams": []}, ValueError, "leave them out"),
         ({"horizon": 8}, ValueError, "from 1 to 7 or 'week', not 8"),

@@ -130,7 +130,7 @@ def test_phrases_shows_a_day_with_weights(settings: Settings) -> None:
     assert "... and 2 more" in gdelphi(*few).stdout
     table = gdelphi(*few, "--format", "csv").stdout
     (row,) = csv.DictReader(io.StringIO(table))
-    assert (row["rows"], row["code"]) == ("13", "145")
+    assert (row["rows"], row["code"]) == ("13", "cameo-145")
 
 
 def test_phrases_of_a_day_that_is_not_there_fails_in_one_line(settings: Settings) -> None:

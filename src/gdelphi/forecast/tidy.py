@@ -38,7 +38,8 @@ SCHEMA: Final = pa.schema(
     + [(name, pa.float64()) for name in COLUMNS[COLUMNS.index("published") :]]
 )
 NOT_MEMBERS: Final = (
-    "stream", "level", "code", "target", "published", "which", "stack", "usual", "futures",
+    "stream", "level", "code", "target", "published", "which", "beyond", "stack", "usual",
+    "futures",
 )  # fmt: skip
 """columns of the table of probabilities that are no member's"""
 CLIMATOLOGY: Final = "climatology"

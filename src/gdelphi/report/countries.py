@@ -14,6 +14,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import StoredForecast
 from gdelphi.forecast.stored_week import StoredWeek
 from gdelphi.forecast.summary import USUAL
+from gdelphi.forecast.tidy import NOT_MEMBERS
 from gdelphi.gdelt.cameo import country_by_fips
 from gdelphi.gdelt.countries import stream_name
 from gdelphi.measures.phrases import lineage, sentence
@@ -44,11 +45,8 @@ LIKELY: Final = {"headline": 0.05, "surge": 0.2, "occurs": 0.3}
 MOST_FINER: Final = 25  # codes of a finer level
 CANDIDATES: Final = 5  # for who, to whom and where
 REPORTS: Final = 5  # as evidence of an event
-# Columns of the stored tables. `forecast_tables` has their names too, but brings with it all that
-# makes forecasts: three seconds of imports. A test holds the two together.
-NOT_MEMBERS: Final = (
-    "stream", "level", "code", "target", "published", "which", "beyond", "stack", "futures",
-)  # fmt: skip
+# Of the stored tables. `forecast/tables.py` has them too, but brings with it all that makes
+# forecasts: three seconds of imports. A test holds the two together.
 ARGUMENTS: Final = {"actor1": "who", "actor2": "whom", "region": "where"}
 QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 MEMBER_DIGITS: Final = 4
