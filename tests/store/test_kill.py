@@ -14,7 +14,7 @@ from gdelphi.store.ingest import ingest
 from helpers.archives import ArchiveMaker, content_of, event_lines, settings_for
 from helpers.faulty_server import FaultyServer
 
-KILLS = 14
+KILLS = 8
 # Small batches, so that there are many moments between and inside transactions to be killed at.
 DRIVER = """
 import sys

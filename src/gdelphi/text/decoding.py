@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import T5ForConditionalGeneration
+from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.types import (
     BoolArray,

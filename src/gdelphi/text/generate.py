@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from transformers import T5ForConditionalGeneration
+from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings

@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers.models.t5.configuration_t5 import T5Config
+from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings

@@ -13,7 +13,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers.models.t5.configuration_t5 import T5Config
+from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings
