@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from gdelphi.inspect.drawing import draw, legend
 from gdelphi.inspect.result import PartResult
-from gdelphi.report.page import page_policy
+from gdelphi.report.page import page_environment, page_policy
 
 STYLES = (("gdelphi.report", "base.css"), ("gdelphi.inspect", "inspect.css"))
 
@@ -37,13 +37,7 @@ class InspectedPart:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gdelphi.inspect", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("gdelphi.inspect", "gdelphi.report")
     environment.filters |= {"draw": draw, "legend": legend}
     return environment
 
@@ -61,6 +55,7 @@ def render(
         .get_template("inspect.html")
         .render(
             style=Markup(style),  # noqa: S704 - the package's own text
+            script=None,
             policy=page_policy(style, None),
             model=model,
             facts=facts,

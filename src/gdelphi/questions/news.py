@@ -41,7 +41,7 @@ class StoreNews:
             now = self._clock()
             if self._status is None or now - self._status[0] > FRESH_SECONDS:
                 with self._shared.reading() as connection:
-                    status = read_status_from(connection, self._settings, brief=True)
+                    status = read_status_from(connection, self._settings)
                 self._status = now, status
             return self._status[1]
 

@@ -92,15 +92,23 @@ def moment(when: datetime | None) -> str:
     return "unknown" if when is None else f"{when.day} {when:%B %Y, %H:%M} UTC"
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gdelphi.report", "templates"),
+def page_environment(*packages: str) -> jinja2.Environment:
+    """Templates of packages, the first that has one of a name: pages of others begin with the
+    report's `head.html`."""
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(package, "templates") for package in packages]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = page_environment("gdelphi.report")
     environment.filters |= {
         "one_line": one_line,
         "with_code": with_code,

@@ -112,12 +112,11 @@ def read_status(settings: Settings, as_of: date | None = None) -> Status:
 
 
 def read_status_from(
-    connection: Connection, settings: Settings, as_of: date | None = None, *, brief: bool = False
+    connection: Connection, settings: Settings, as_of: date | None = None
 ) -> Status:
-    """The same with a store that is open; in brief, without what takes a look at every row."""
+    """The same with a store that is open."""
     today = datetime.now(UTC).date()
     status = _read(connection, settings.status, as_of or today)
-    status = status if brief else _with_details(connection, settings.status, status)
     behind = as_of is None and status.last_day is not None and status.last_day > tomorrow_of(today)
     return replace(status, clock_behind=behind)
 
@@ -189,32 +188,14 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
         rows=totals[0],
         story_duplicates=totals[1],
         id_duplicates=connection.value("SELECT count(*) FROM duplicates"),
-        rejects={},
-        unknown_codes={},
-        odd_volumes=[],
-        last_run=_run(connection, "true"),
-        last_successful_run=_run(connection, "succeeded"),
-        fingerprint=data_fingerprint(connection),
-    )
-
-
-def _with_details(connection: Connection, settings: StatusSettings, status: Status) -> Status:
-    """What is strange about the rows."""
-    unknown: dict[str, dict[str, int]] = {}
-    for kind, code, rows in connection.rows(
-        "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes GROUP BY ALL ORDER BY 3 DESC, 2"
-    ):
-        unknown.setdefault(kind, {})[code] = rows
-    return replace(
-        status,
         rejects=dict(
             connection.rows(
                 f"SELECT {REASON_KIND}, sum(rows)::BIGINT FROM rejects "
                 "GROUP BY ALL ORDER BY 2 DESC, 1"
             )
         ),
-        unknown_codes=unknown,
-        odd_volumes=list(odd_volumes(list(_every_day(connection)), settings)),
+        unknown_codes=_unknown_codes(connection),
+        odd_volumes=list(odd_volumes(days, settings)),
         blank_countries=dict(
             connection.rows(
                 f"SELECT code, sum(rows)::BIGINT FROM odd_codes WHERE kind = '{TOLD}' "
@@ -223,7 +204,20 @@ def _with_details(connection: Connection, settings: StatusSettings, status: Stat
         ),
         duckdb=_versions(connection),
         phrase_dated_files=connection.value("SELECT count(*) FROM phrase_dates"),
+        last_run=_run(connection, "true"),
+        last_successful_run=_run(connection, "succeeded"),
+        fingerprint=data_fingerprint(connection),
     )
+
+
+def _unknown_codes(connection: Connection) -> dict[str, dict[str, int]]:
+    """By kind: codes, and the rows that have them."""
+    unknown: dict[str, dict[str, int]] = {}
+    for kind, code, rows in connection.rows(
+        "SELECT kind, code, sum(rows)::BIGINT FROM unknown_codes GROUP BY ALL ORDER BY 3 DESC, 2"
+    ):
+        unknown.setdefault(kind, {})[code] = rows
+    return unknown
 
 
 def _versions(connection: Connection) -> dict[str, str | None]:
