@@ -1,15 +1,18 @@
 """Study: how near the expected day is to the day that comes. A decoder is trained and judged alone.
 
     python benchmarks/decoder.py --config gdelphi.toml --out FOLDER [--part test] [--every 3]
-                                 [--no-text] [--set days=240 blocks=5 ...]
+                                 [--no-text] [--world ARCHIVE] [--set days=240 blocks=5 ...]
 
 Trains a decoder on the store's pack (`gdelphi embed` and `gdelphi sequences` come first), unless
 one is there, and compares it with its start, yesterday's descriptor, the usual day and random past
-days on days of a part of the split. `--set` changes DecoderSettings, for variants; judge those on
+days, and with the archive of a simulated world with its oracle's days, on days of a part of the
+split. `--set` changes DecoderSettings, for variants; judge those on
 validation_a or validation_b.
 """
 
 import argparse
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,10 @@ import torch
 
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.common.splits import PARTS, SplitPart
-from gdelphi.common.types import FloatArray
+from gdelphi.common.types import FloatArray, Forecast
 from gdelphi.forecast.decoded_day import DayDecoder
 from gdelphi.judge.expected import START, ExpectedJudge
+from gdelphi.judge.simulated import Panel, ingested_panel
 from gdelphi.model.data import TrainingData, load_training_data
 from gdelphi.model.decoder_task import DecoderSettings, load_decoder, train_decoder
 from gdelphi.model.processes import training_device
@@ -38,15 +42,20 @@ def trained(data: TrainingData, out: Path, changes: dict[str, float]) -> DayDeco
 
 
 def judge(
-    decoder: DayDecoder, days: list[int], *, text: bool
+    decoder: DayDecoder, days: list[int], panel: Panel | None, *, text: bool
 ) -> tuple[dict[str, FloatArray], dict[str, list[FloatArray]]]:
     """Divergences [day, stream] and ROUGE of each measure."""
     streams = decoder.recent.pack.facts.streams
     values: dict[str, FloatArray] = {}
     words: dict[str, list[FloatArray]] = {}
-    judged = ExpectedJudge(decoder, text=text)
+    judged, oracle = ExpectedJudge(decoder, text=text), None if panel is None else panel.oracle()
     for number, day in enumerate(days):
-        for score in judged.day(day - 1):
+        known: Sequence[Forecast] = ()
+        if panel is not None and oracle is not None:
+            known = oracle.forecast(
+                panel.profiles, decoder.recent.pack.first_day + timedelta(days=day - 1)
+            )
+        for score in judged.day(day - 1, known):
             table = values.setdefault(score.measure, np.full((len(days), len(streams)), np.nan))
             table[number, streams.index(score.stream)] = score.divergence
             words.setdefault(score.measure, []).append(np.array(score.rouge))
@@ -60,12 +69,14 @@ def study(
     every: int,
     changes: dict[str, float],
     text: bool,
+    world: Path | None,
 ) -> None:
     """Train, judge, print."""
     data = load_training_data(settings)
     decoder = trained(data, out, changes)
     days = [int(day) for day in data.sequences.targets(part)[::every]]
-    values, words = judge(decoder, days, text=text)
+    panel = None if world is None else ingested_panel(settings, world)
+    values, words = judge(decoder, days, panel, text=text)
     for name, table in values.items():
         gain = skill(table, values[START])
         rouge = np.nanmean(np.array(words[name]), axis=0) if text else np.zeros(0)
@@ -82,13 +93,14 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, default="test")
     parser.add_argument("--every", type=int, default=3)
     parser.add_argument("--no-text", action="store_true")
+    parser.add_argument("--world", type=Path, metavar="ARCHIVE")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=NUMBER")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     pairs = (pair.split("=") for pair in asked.set)
     changes = {name: float(value) if "." in value else int(value) for name, value in pairs}
     settings = load_settings(asked.config).settings
-    study(settings, asked.out, asked.part, asked.every, changes, not asked.no_text)
+    study(settings, asked.out, asked.part, asked.every, changes, not asked.no_text, asked.world)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from gdelphi.common.splits import Splits, split_days
 from gdelphi.common.types import TARGETS, FloatArray, Forecaster
 from gdelphi.judge.simulated import simulated_panel
 from gdelphi.measures.clouds import Clouds, measures_folder
-from gdelphi.measures.count_panel import read_count_panel
+from gdelphi.measures.count_panel import CountPanel, read_count_panel
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.packing import pack_days, training_streams
 from gdelphi.measures.profiles import Profiles, read_profiles
@@ -108,13 +108,18 @@ def stored(config: Path | None, cells: CellSettings, train_days: int = 0) -> Fit
     )
 
 
-def _fitted_on_some(settings: Settings, cells: CellSettings, train_days: int) -> Fitted:
+def stored_panel(settings: Settings) -> tuple[CountPanel, Days]:
+    """The counts of a store's streams, and the target days of each part of its split."""
     clouds = Clouds(measures_folder(settings))
     known = sorted(clouds.files.made_from())
     splits = split_days(known[0], known[-1], settings.split)
     streams = training_streams(settings, clouds, splits.train[1])
     roots = read_profiles(settings, "root", streams, since=known[0], until=known[-1])
-    panel, days = read_count_panel(settings, roots), target_days(roots, splits)
+    return read_count_panel(settings, roots), target_days(roots, splits)
+
+
+def _fitted_on_some(settings: Settings, cells: CellSettings, train_days: int) -> Fitted:
+    panel, days = stored_panel(settings)
     train = days["train"][-train_days:]
     fit = fit_stack(panel, FitDays(train, days["validation_a"], days["validation_b"]), tell)
     counts = CountForecasters(fit, panel)

@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,15 @@ from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import BriefAtom
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.expected import DECODER, START, USUAL, YESTERDAY, ExpectedJudge
+from gdelphi.judge.past_days import last_year, oracle_days
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.phrases import lineage
+from gdelphi.measures.targets import shares_of
 from gdelphi.model.data import load_training_data
-from gdelphi.model.decoder_start import RecentCloud
+from gdelphi.model.decoder_start import RecentCloud, summary
 from gdelphi.model.decoder_task import DECODER_FOLDER, DecoderSettings, train_decoder
 from gdelphi.model.processes import training_device
+from gdelphi.stack.baselines import Climatology
 from helpers.forecast_world import FUTURES, model, one_thread, predictor, settings
 from helpers.measured_world import day_at
 
@@ -200,3 +205,31 @@ def test_the_judge_scores_five_measures_of_each_stream(decoding: Predictor) -> N
         expected = decoder.divergences([day.start], END, [place])[0]
         assert found[START] == pytest.approx(expected, rel=1e-4)
     assert ExpectedJudge(decoder, text=False).day(decoding.pack.facts.days - 1) == []
+
+
+def test_an_oracle_is_judged_by_the_past_days_nearest_to_its_samples(decoding: Predictor) -> None:
+    decoder, pack = decoder_of(decoding), decoding.pack
+    origin = pack.first_day + timedelta(days=END)
+    past = [last_year(pack, place, END) for place in range(len(decoding.streams))]
+    known = [
+        replace(
+            forecast,
+            share_samples=shares_of(pack.weights[place, past[place][-3:]]),
+            share_weights=np.full(3, 1 / 3),
+        )
+        for place, forecast in enumerate(
+            Climatology().forecast(decoding.known_at("root", origin), origin)
+        )
+    ]
+    scores = ExpectedJudge(decoder, text=False).day(END, known)
+    found = {score.stream: score.divergence for score in scores if score.measure == "oracle days"}
+    assert found
+    for stream, divergence in found.items():
+        place = decoding.streams.index(stream)
+        assert oracle_days(pack, place, END, known[place].share_samples) == past[place][-3:]
+        cloud = decoder.recent.mean_cloud(place, dict.fromkeys(past[place][-3:], 1.0))
+        assert cloud is not None
+        atoms = summary(cloud, decoder.model.config.atoms)
+        measure = Measure(atoms.points, atoms.weights)
+        expected = decoder.divergences([measure], END, [place])[0]
+        assert divergence == pytest.approx(expected, rel=1e-4)

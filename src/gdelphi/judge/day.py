@@ -194,7 +194,9 @@ class BacktestDay:
             "probabilities": probability_table(history, forecasts, outcome, origin),
             "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),
             "expected": expected_table(
-                self._expected.day(self.predictor.sampler.position(origin))
+                self._expected.day(
+                    self.predictor.sampler.position(origin), forecasts.get(FAIR_ORACLE, ())
+                )
                 if self._expected
                 else []
             ),

@@ -5,13 +5,16 @@
     yesterday    the descriptor of the last day
     usual        the few-atom summary of the last year, all days alike
     random days  descriptors of random days of the last year, their mean score
+    oracle days  of a simulated world: the few-atom summary of the past days that are nearest to
+                 those that the fair oracle samples
 
 The divergence is what the decoder is trained for: the debiased Sinkhorn divergence to the cloud. It
 is judged against its start. ROUGE compares the words with those of the day's own descriptor.
-Streams and days are judged where all five have something to say.
+Streams and days are judged where all have something to say.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
@@ -19,9 +22,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gdelphi.common.types import FloatArray, Measure
+from gdelphi.common.types import FloatArray, Forecast, Measure
 from gdelphi.forecast.decoded_day import DayDecoder, DecodedDay, divergences_of, name_decoded_day
 from gdelphi.forecast.wording import brief_text, day_text
+from gdelphi.judge.past_days import YEAR, last_year, oracle_days
 from gdelphi.measures.pack import Pack
 from gdelphi.model.decoder_start import RecentCloud, summary
 from gdelphi.model.decoder_task import OUTCOME_POINTS
@@ -32,7 +36,7 @@ START: Final = "start"
 YESTERDAY: Final = "yesterday"
 USUAL: Final = "usual"
 RANDOM_DAYS: Final = "random days"
-YEAR: Final = 365
+ORACLE_DAYS: Final = "oracle days"
 DRAWN: Final = 5  # random days
 FOREVER: Final = 1e9  # a half-life that makes all days alike
 
@@ -73,31 +77,36 @@ class ExpectedJudge:
         self._pack: Pack = decoder.recent.pack
         self._day_text = lru_cache(2**15)(partial(day_text, self._pack))
 
-    def day(self, end: int) -> list[ExpectedScore]:
-        """Scores of all streams that have something to say, and reports on the day after `end`."""
+    def day(self, end: int, oracle: Sequence[Forecast] = ()) -> list[ExpectedScore]:
+        """Scores of all streams that have something to say, and reports on the day after `end`; of
+        a simulated world also by what its oracle forecasts of the roots."""
+        samples = {forecast.stream: forecast.share_samples for forecast in oracle}
         scores: list[ExpectedScore] = []
         if end + 1 >= self._pack.facts.days:
             return scores
         for place, day in enumerate(self._decoder.at(end)):
             outcome = self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)
             if day is not None and outcome is not None:
-                scores += self._stream(place, end, day, outcome)
+                shares = samples.get(self._pack.facts.streams[place])
+                scores += self._stream(place, end, day, outcome, shares)
         return scores
 
     def _stream(
-        self, place: int, end: int, day: DecodedDay, outcome: Measure
+        self, place: int, end: int, day: DecodedDay, outcome: Measure, oracle: FloatArray | None
     ) -> list[ExpectedScore]:
         yesterday = self._pack.atoms(end, place)
         usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
+        known = None if oracle is None else self._oracle_cloud(place, end, oracle)
         past = self._random_days(place, end)
         if usual is None or not len(yesterday.weights) or not len(past):
             return []
-        atoms = summary(usual, self._decoder.model.config.atoms)
         named = {
             DECODER: (day.decoded, day.recent),
             START: (day.start, day.recent),
-            USUAL: (Measure(atoms.points, atoms.weights), usual),
+            USUAL: (self._summary(usual), usual),
         }
+        if known is not None:
+            named[ORACLE_DAYS] = (self._summary(known), known)
         measures = [measure for measure, _ in named.values()]
         measures += [yesterday, *(self._pack.atoms(one, place) for one in past)]
         values = divergences_of(measures, [outcome] * len(measures))
@@ -111,10 +120,17 @@ class ExpectedJudge:
             for name, value in zip(names, means, strict=True)
         ]
 
+    def _summary(self, cloud: RecentCloud) -> Measure:
+        atoms = summary(cloud, self._decoder.model.config.atoms)
+        return Measure(atoms.points, atoms.weights)
+
+    def _oracle_cloud(self, place: int, end: int, shares: FloatArray) -> RecentCloud | None:
+        days = Counter(oracle_days(self._pack, place, end, shares))
+        return self._decoder.recent.mean_cloud(place, days)
+
     def _random_days(self, place: int, end: int) -> list[int]:
         """Days with atoms of the last year, a function of stream and day alone."""
-        since = max(end + 1 - YEAR, 0)
-        past = [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
+        past = last_year(self._pack, place, end)
         stream = zlib.crc32(self._pack.facts.streams[place].encode())
         random = np.random.default_rng([self._seed, stream, end, 13])
         return sorted(random.permutation(past)[:DRAWN].tolist())

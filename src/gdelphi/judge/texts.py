@@ -42,11 +42,11 @@ from gdelphi.forecast.wording import (
     weighted_text,
     written_text,
 )
+from gdelphi.judge.past_days import last_year, oracle_days
 from gdelphi.measures.clouds import Coded
 from gdelphi.measures.descriptors import atom_rule, name_atoms
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.space import Points
-from gdelphi.measures.targets import shares_of
 from gdelphi.ot.energy import sliced_energy_score
 from gdelphi.ot.quantise import quantise_adaptively
 from gdelphi.scores.rouge import (
@@ -61,7 +61,6 @@ from gdelphi.text.corpus import read_descriptors
 from gdelphi.text.forecaster import TextForecaster
 from gdelphi.text.measures import TextPlacer
 
-YEAR: Final = 365
 USUAL_POINTS: Final = 400
 FORMS: Final[Mapping[str, Callable[[WeightedText, WeightedText], Rouge]]] = {
     "order-free": matched_rouge,
@@ -129,7 +128,8 @@ class TextJudge:
                 ensembles |= self._written(place, end, written)
             if oracle is not None:
                 samples = oracle[place].share_samples
-                ensembles["oracle days"] = self._oracle_days(place, end, samples)
+                days = oracle_days(self._pack, place, end, samples)
+                ensembles["oracle days"] = self._days(place, days)
             scores += [self._score(place, end, name, texts) for name, texts in ensembles.items()]
         return scores
 
@@ -154,7 +154,7 @@ class TextJudge:
 
     def _past(self, place: int, end: int) -> dict[str, TextEnsemble]:
         """Those that only repeat the past."""
-        past = self._last_year(place, end)
+        past = last_year(self._pack, place, end)
         if not past:
             return {}
         stream = zlib.crc32(self._predictor.streams[place].encode())
@@ -165,11 +165,6 @@ class TextJudge:
             "yesterday": TextEnsemble([day_text(self._pack, past[-1], place)], []),
             "usual day": TextEnsemble([self._usual_day(place, past)], []),
         }
-
-    def _last_year(self, place: int, end: int) -> list[int]:
-        """The days with atoms of a stream's last year, by their positions in the pack."""
-        since = max(end + 1 - YEAR, 0)
-        return [day for day in range(since, end + 1) if len(self._pack.atoms(day, place).weights)]
 
     def _days(self, place: int, days: Sequence[int]) -> TextEnsemble:
         """Past days as an ensemble."""
@@ -201,15 +196,6 @@ class TextJudge:
             "text as written": TextEnsemble(texts, days),
             "text brief": TextEnsemble([written_text(written.likeliest, stream)], []),
         }
-
-    def _oracle_days(self, place: int, end: int, shares: FloatArray) -> TextEnsemble:
-        """Past days whose shares of roots are nearest to those that the oracle samples."""
-        past = self._last_year(place, end)
-        if not past:
-            return TextEnsemble([], [])
-        past_shares = shares_of(self._pack.weights[place, past])
-        distance = np.abs(shares[:100, None] - past_shares).sum(axis=2)
-        return self._days(place, [past[int(at)] for at in distance.argmin(axis=1)])
 
     # Words.
 

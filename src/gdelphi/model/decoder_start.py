@@ -10,6 +10,7 @@ keeps the measure on average and needs no random numbers. Nothing here looks pas
 it is given.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -82,11 +83,20 @@ class RecentDays:
         most: int | None = POOLED_POINTS,
     ) -> RecentCloud | None:
         """The mean of the clouds of the last days up to `end`; None where all are empty."""
+        last = range(max(end - days + 1, 0), end + 1)
+        return self.mean_cloud(
+            stream, {day: 0.5 ** ((end - day) / half_life) for day in last}, most
+        )
+
+    def mean_cloud(
+        self, stream: int, day_weights: Mapping[int, float], most: int | None = POOLED_POINTS
+    ) -> RecentCloud | None:
+        """The mean of the clouds of some days, by their weights; None where all are empty."""
         parts = []
-        for day in range(max(end - days + 1, 0), end + 1):
+        for day, day_weight in day_weights.items():
             slots, weights = self.pack.cloud(day, stream)
             if len(weights):
-                parts.append((slots, weights * 0.5 ** ((end - day) / half_life)))
+                parts.append((slots, weights * day_weight))
         if not parts:
             return None
         slots, weights = _merged(

@@ -84,9 +84,12 @@ class FitDays(NamedTuple):
     validation_b: Sequence[date]
 
 
-def fit_stack(panel: CountPanel, days: FitDays, on_step: OnStep = silent) -> StackFit:
-    """Fit everything that forecasts without a network, and answer for the days of fitting."""
-    data = _data_of(panel, days, on_step)
+def fit_stack(
+    panel: CountPanel, days: FitDays, on_step: OnStep = silent, *, most_days: int = MOST_DAYS
+) -> StackFit:
+    """Fit everything that forecasts without a network, and answer for the days of fitting: the last
+    `most_days` of those that are given."""
+    data = _data_of(panel, days, most_days, on_step)
     on_step("fitting expected rows")
     folds = [fit_intensity(panel, data.positions[rest]) for rest in data.rests]
     whole = fit_intensity(panel, data.positions)
@@ -127,10 +130,10 @@ class _Data:
         return [member.name for member in self.last_simple.members]
 
 
-def _data_of(panel: CountPanel, days: FitDays, on_step: OnStep) -> _Data:
+def _data_of(panel: CountPanel, days: FitDays, most_days: int, on_step: OnStep) -> _Data:
     roots, simple = panel.roots, default_stack()
     before = [*days.train, *days.validation_a]
-    wanted = [*before, *days.validation_b][-MOST_DAYS:]
+    wanted = [*before, *days.validation_b][-most_days:]
     on_step(f"asking the baselines about {len(wanted)} days")
     examples = simple.examples(roots, wanted)
     if len(examples) < FEWEST_DAYS:
