@@ -26,11 +26,11 @@ main()
 """
 
 
-def make_archive(folder: Path, version: int) -> ArchiveMaker:
+def make_archive(folder: Path, version: int = 0, days: int = 24) -> ArchiveMaker:
     """Files that share ids and hold bad lines; another version has other rows in some of them."""
     maker = ArchiveMaker(folder)
     start = date(2014, 1, 1)
-    for number in range(24):
+    for number in range(days):
         day = start + timedelta(days=number)
         rows = 200 - 10 * version if number % 4 == 0 else 200
         ids = range(1000 * number + 1000, 1000 * number + 1000 + rows)
@@ -41,7 +41,7 @@ def make_archive(folder: Path, version: int) -> ArchiveMaker:
         day = date(2012, month, 7)
         ids = range(90_000 + 1000 * month, 90_300 + 1000 * month)
         maker.month(day, event_lines([*range(10), *ids], day, BACKFILE))
-    for slot in range(8):
+    for slot in range(days // 3):
         moment = datetime(2014, 1, 20) + timedelta(minutes=15 * slot)
         ids = range(99_000 + 100 * slot, 99_100 + 100 * slot)
         maker.quarter(moment, event_lines(ids, moment.date(), QUARTER))
@@ -101,7 +101,7 @@ def test_killed_while_fetching_it_goes_on_from_the_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(5)
-    maker = make_archive(tmp_path / "archive", version=0)
+    maker = make_archive(tmp_path / "archive", days=9)
     store = tmp_path / "killed" / "s.duckdb"
     monkeypatch.setenv("GDELPHI_INGEST_DOWNLOADS", str(store.parent / "d"))
     with FaultyServer(maker.folder) as server:
@@ -115,7 +115,7 @@ def test_killed_while_fetching_it_goes_on_from_the_parts(
 
 
 def test_two_ingestions_at_once_take_turns_and_end_alike(tmp_path: Path) -> None:
-    maker = make_archive(tmp_path / "archive", version=0)
+    maker = make_archive(tmp_path / "archive", days=9)
     store = tmp_path / "both" / "s.duckdb"
     arguments = ["--since", "2012-01-01", "--archive", str(maker.folder), "--store", str(store)]
     command = [sys.executable, "-c", DRIVER, "ingest", *arguments, "--wait", "600"]
