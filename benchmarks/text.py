@@ -36,7 +36,7 @@ from gdelphi.common.types import TARGETS, FloatArray, Forecaster
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.naming import AtomNames
 from gdelphi.forecast.naming_choice import NamingComparison
-from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.text_weights import WeightedTexts, agreeing_weights, weigh_texts
 from gdelphi.forecast.wording import day_text, normalise, written_text
 from gdelphi.judge.backtest import summarise_folder
@@ -419,7 +419,7 @@ def show_day(predictor: Predictor, place: int, day: object) -> None:
     came = [f"{sentence(*x, stream)} ({w:.0%})" for x, w in zip(phrases, weights, strict=True)]
     roots = predictor.known_at("root", origin)
     published = predictor.publisher("root").forecast(roots, origin)[place]
-    futures = stream_futures(predictor, predictor.sampler.at(origin), place, roots, published)
+    futures = predictor.make_futures(predictor.sampler.at(origin), place, roots, published)
     brief = [f"{sentence(*atom.phrase, stream)} ({atom.weight:.0%})"
              for atom in expected_day_in_brief(futures, predictor.settings.measures)]  # fmt: skip
     moved = []

@@ -11,7 +11,7 @@ import pytest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import Measure
 from gdelphi.forecast.prediction import StreamFutures
-from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.futures import (
     BRIEF,
     CLIMATOLOGY,
@@ -53,7 +53,7 @@ def futures_at(predictor: Predictor, origin: date, *, moved: bool = True) -> lis
         for forecast in RecencyBootstrap().forecast(history, origin)
     )
     return [
-        stream_futures(predictor, sampled, place, history, forecast, moved=moved)
+        predictor.make_futures(sampled, place, history, forecast, moved=moved)
         for place, forecast in enumerate(forecasts)
     ]
 

@@ -39,7 +39,7 @@ from gdelphi.forecast.prediction import (
     StreamFutures,
     name_future_atoms,
 )
-from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.wording import (
     brief_text,
     day_text,
@@ -139,7 +139,7 @@ class NamingComparison:
         for place, forecast in enumerate(published):
             outcome = day_text(predictor.pack, end + 1, place)
             if outcome.phrases:
-                futures = stream_futures(predictor, sampled, place, roots, forecast)
+                futures = predictor.make_futures(sampled, place, roots, forecast)
                 self._compare(futures, outcome, place, end)
 
     def _compare(self, futures: StreamFutures, outcome: WeightedText, place: int, end: int) -> None:

@@ -6,7 +6,6 @@ A predictor answers for the streams that its model was trained with. What it for
 is a function of the days up to it, the model's folder and the seed.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -26,19 +25,17 @@ from gdelphi.common.types import (
     FloatArray,
     Forecast,
     Forecaster,
-    IntArray,
     Level,
 )
 from gdelphi.forecast.conflict_risk import read_conflict_fit
 from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.future_choice import read_future_choice
-from gdelphi.forecast.future_weights import reweight
+from gdelphi.forecast.make_futures import FutureMaker
 from gdelphi.forecast.members import model_members
 from gdelphi.forecast.naming import AtomNames
 from gdelphi.forecast.prediction import (
     BriefAtom,
-    Phrase,
     Prediction,
     StreamFutures,
 )
@@ -51,7 +48,6 @@ from gdelphi.forecast.publisher import (
     fit_publisher,
     make_coherent,
 )
-from gdelphi.forecast.recombine import draw_recombination, law_of_days, recombined_atoms
 from gdelphi.forecast.week import OriginWeek, WeekPrediction, published_week, week_prediction
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.pack import Pack
@@ -61,7 +57,7 @@ from gdelphi.measures.phrases import lineage
 from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
-from gdelphi.measures.targets import occurs_of, shares_of, surge_threshold
+from gdelphi.measures.targets import shares_of
 from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, DirectReading
 from gdelphi.model.checkpoint import load_measure_model
 from gdelphi.model.sampler import (
@@ -82,7 +78,6 @@ from gdelphi.text.forecaster import text_forecaster
 FINE_DAYS: Final = 730  # of bases and codes that are looked back on: 290 codes are many numbers
 FINE_EXAMPLES: Final = 60  # days of validation B that their combination is fitted on, at most
 BEFORE: Final = 365  # days before validation B that the stack learns from, the last ones
-RECOMBINED: Final = 21  # of the random numbers that recombined futures are drawn with
 
 
 class CalibrationDays(NamedTuple):
@@ -349,6 +344,23 @@ class Predictor:
             for stream in streams
         ]
 
+    def make_futures(
+        self,
+        sampled: Sampled,
+        place: int,
+        history: Profiles,
+        forecast: Forecast,
+        *,
+        moved: bool | None = None,
+    ) -> StreamFutures:
+        """The futures of the stream at a place, reweighted to the probabilities that the roots have
+        by a forecast; the history is that of the roots. Moved or recombined: as asked for, else as
+        was chosen for the model."""
+        maker = FutureMaker(self.pack, self.sampler, self.names)
+        if self.moves_atoms if moved is None else moved:
+            return maker.moved(sampled, place, history, forecast.occurs)
+        return maker.recombined(sampled, place, history, forecast)
+
     def forecasts_at(self, origin: date, levels: Sequence[Level] = LEVELS) -> "OriginForecasts":
         """All that is forecast at an origin, at some levels from the root down."""
         publishers = {level: self.publisher(level) for level in levels}
@@ -386,7 +398,7 @@ class OriginForecasts:
         or recombined: as asked for, else as was chosen for the model."""
         forecast = self.answers["root"][PUBLISHED][place]
         history = self.histories["root"]
-        return stream_futures(self.predictor, self.sampled, place, history, forecast, moved=moved)
+        return self.predictor.make_futures(self.sampled, place, history, forecast, moved=moved)
 
     def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
         """What is published about the stream at a place: levels coherent, shares those of the days
@@ -512,107 +524,6 @@ def stack_files(folder: Path) -> list[str]:
     """Files in a model's folder that tell its stack and its cell network from others."""
     names = (f"{STACK_FOLDER}/stack.json", f"{STACK_FOLDER}/{CELL_FOLDER}/model.safetensors")
     return [name for name in names if (folder / name).exists()]
-
-
-def stream_futures(
-    predictor: Predictor,
-    sampled: Sampled,
-    place: int,
-    history: Profiles,
-    forecast: Forecast,
-    *,
-    moved: bool | None = None,
-) -> StreamFutures:
-    """The futures of the stream at a place, reweighted to the probabilities that the roots have by
-    a forecast; the history is that of the roots. Moved or recombined: as asked for, else as was
-    chosen for the model."""
-    if predictor.moves_atoms if moved is None else moved:
-        return _moved_futures(predictor, sampled, place, history, forecast.occurs)
-    return _recombined_futures(predictor, sampled, place, history, forecast)
-
-
-def _moved_futures(
-    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, wanted: FloatArray
-) -> StreamFutures:
-    """The days that the model has drawn, with their atoms moved on."""
-    drawn = sampled.futures
-    days = _days(predictor, drawn.days[place])
-    happens = occurs_of(history.counts[place, drawn.days[place] - _first(predictor, history)])
-    phrases, index = _phrases(predictor, drawn.rows[place])
-    return StreamFutures(
-        days=days,
-        donors=days,
-        lent=np.zeros(happens.shape, dtype=np.bool_),
-        points=drawn.points[place],
-        weights=drawn.weights[place],
-        gates=drawn.gates[place],
-        spare=drawn.spare[place],
-        drawn_phrases=phrases,
-        drawn_index=index,
-        happens=happens,
-        reweighted=reweight(happens, wanted, np.full(len(days), 1 / len(days))),
-        seed=predictor.sampler.seed,
-        namer=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
-    )
-
-
-def _recombined_futures(
-    predictor: Predictor, sampled: Sampled, place: int, history: Profiles, forecast: Forecast
-) -> StreamFutures:
-    """Days drawn to agree with the forecast, which take some roots from a second day."""
-    # 1. The law over the days that the model may draw from, here by their position in the history.
-    end = predictor.sampler.position(sampled.origin) - _first(predictor, history)
-    prior = sampled.day_probabilities[place][-(end + 1) :]
-    if not prior.any():  # a stream without a past
-        prior = np.ones(len(prior))
-    known = np.arange(end + 1 - len(prior), end + 1)
-    threshold = surge_threshold(history, sampled.origin)[place]
-    counts, weights = history.counts[place], history.weights[place]
-    law = law_of_days(counts[known], weights[known], threshold, forecast, prior)
-    # 2. Both days of each future, and their atoms.
-    key = [predictor.sampler.seed, zlib.crc32(forecast.stream.encode())]
-    random = np.random.default_rng([*key, sampled.origin.toordinal(), forecast.horizon, RECOMBINED])
-    places = draw_recombination(law, predictor.sampler.number, len(history.codes), random)
-    first = int(known[0]) + _first(predictor, history)
-    drawn = places._replace(days=places.days + first, donors=places.donors + first)
-    made, atoms = recombined_atoms(predictor.pack, place, history.codes, drawn)
-    # 3. Weights that leave nothing between the futures and what is published.
-    occurs = occurs_of(counts[known])
-    happens = np.where(made.lent, occurs[places.donors], occurs[places.days])
-    phrases, index = _phrases(predictor, atoms.rows)
-    number = len(happens)
-    return StreamFutures(
-        days=_days(predictor, made.days),
-        donors=_days(predictor, made.donors),
-        lent=made.lent,
-        points=atoms.points,
-        weights=atoms.weights,
-        gates=(atoms.weights > 0).astype(np.float32),
-        spare=atoms.lent,
-        drawn_phrases=phrases,
-        drawn_index=index,
-        happens=happens,
-        reweighted=reweight(happens, forecast.occurs, np.full(number, 1 / number)),
-        seed=predictor.sampler.seed,
-        namer=predictor.names.at(place, predictor.sampler.position(sampled.origin)),
-    )
-
-
-def _first(predictor: Predictor, history: Profiles) -> int:
-    """Position in the pack of a history's first day."""
-    return (history.days[0] - predictor.pack.first_day).days
-
-
-def _days(predictor: Predictor, positions: IntArray) -> tuple[date, ...]:
-    """The days at positions in the pack."""
-    return tuple(predictor.sequences.day(int(position)) for position in positions)
-
-
-def _phrases(predictor: Predictor, rows: IntArray) -> tuple[tuple[Phrase, ...], IntArray]:
-    """Distinct phrases of the pack's atoms at rows [K, n], and the position of each among them."""
-    distinct, index = np.unique(rows, return_inverse=True)
-    columns = predictor.pack.phrases_at(distinct)
-    return tuple(Phrase(*codes) for codes in zip(*columns, strict=True)), index.reshape(rows.shape)
 
 
 def _cut(history: Profiles, since: date, until: date) -> Profiles:

@@ -32,7 +32,7 @@ from gdelphi.common.types import (
 )
 from gdelphi.forecast.expected_day import expected_day_in_brief
 from gdelphi.forecast.prediction import StreamFutures
-from gdelphi.forecast.predictor import Predictor, stream_futures
+from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.text_weights import WeightedTexts, weigh_texts
 from gdelphi.forecast.wording import (
     brief_text,
@@ -121,7 +121,7 @@ class TextJudge:
         for place, forecast in enumerate(published):
             if not day_text(self._pack, end + 1, place).phrases:
                 continue
-            futures = stream_futures(self._predictor, sampled, place, roots, forecast)
+            futures = self._predictor.make_futures(sampled, place, roots, forecast)
             ensembles = self._past(place, end) | self._model(place, futures)
             if self._text is not None:
                 written = weigh_texts(self._text, roots, place, forecast)
