@@ -126,9 +126,10 @@ class ArchiveMaker:
         (self.folder / "filesizes").write_text("".join(f"{s} {n}\n" for n, s, _ in rows))
 
 
-def settings_for(store: Path, archive: Path | str, **flags: Any) -> Settings:
+def settings_for(store: Path | str, archive: Path | str, **flags: Any) -> Settings:
     """Settings for a test: dotted keys may be given with two underscores."""
-    given = {"store": store, "ingest.archive": str(archive), "ingest.downloads": store.parent / "d"}
+    beside = Path(flags.get("store_data", store)).parent
+    given = {"store": store, "ingest.archive": str(archive), "ingest.downloads": beside / "d"}
     given |= {key.replace("__", "."): value for key, value in flags.items()}
     return load_settings(flags=given).settings
 
