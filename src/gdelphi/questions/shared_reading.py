@@ -31,6 +31,10 @@ class SharedReading:
         self._readers = 0
         self._pause = pause
 
+    def state(self) -> object:
+        """Differs whenever the store's content does."""
+        return self._store.place.state()
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The store, open for reading; briefly."""

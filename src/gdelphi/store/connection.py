@@ -315,5 +315,14 @@ class Store:
         return connection
 
 
+def at_one_state(settings: Settings) -> Settings:
+    """Settings that read one state of a lake, by its number, whatever is committed meanwhile; those
+    of a file are returned as they are."""
+    if settings.store_catalog is None:
+        return settings
+    with Store(settings).reading() as connection:
+        return settings.model_copy(update={"store_as_of": str(connection.snapshot())})
+
+
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]

@@ -65,6 +65,9 @@ class DatabaseFile:
         if not read_only:
             break_seal(self.path)
 
+    def attach(self, run: RunSql, name: str) -> None:
+        run(f"ATTACH '{str(self.path).replace(chr(39), chr(39) * 2)}' AS {name} (READ_ONLY)")
+
     def begin(self) -> Iterator[str]:
         yield from ()
 

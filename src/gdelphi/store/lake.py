@@ -64,20 +64,27 @@ class Lake:
         return {"temp_directory": str(spill), "preserve_insertion_order": read_only}
 
     def enter(self, run: RunSql, *, read_only: bool) -> None:
-        self._find_data()
-        for extension in EXTENSIONS:
-            run(f"LOAD {_quoted(str(_extension_file(extension)))}")
-        run(f"CREATE SECRET catalog (TYPE postgres, PASSWORD {_quoted(self._catalog.password)})")
-        options = [f"DATA_PATH {_quoted(str(self.path))}", "META_SECRET 'catalog'"]
-        if read_only:
-            options += ["READ_ONLY", *_at(self._as_of)]
-        address = _quoted(f"{LAKE}postgres:{self._catalog.words}")
-        run(f"ATTACH {address} AS {DATABASE} ({', '.join(options)})")
+        self._attach(run, DATABASE, read_only=read_only)
         for statement in self.begin():
             run(statement)
         if read_only:  # a query must not write or read files of others
             run(f"SET allowed_directories = [{_quoted(str(self.path))}]")
             run("SET enable_external_access = false")
+
+    def attach(self, run: RunSql, name: str) -> None:
+        self._attach(run, name, read_only=True)
+
+    def _attach(self, run: RunSql, name: str, *, read_only: bool) -> None:
+        self._find_data()
+        for extension in EXTENSIONS:
+            run(f"LOAD {_quoted(str(_extension_file(extension)))}")
+        secret = f"{name}_catalog"
+        run(f"CREATE SECRET {secret} (TYPE postgres, PASSWORD {_quoted(self._catalog.password)})")
+        options = [f"DATA_PATH {_quoted(str(self.path))}", f"META_SECRET '{secret}'"]
+        if read_only:
+            options += ["READ_ONLY", *_at(self._as_of)]
+        address = _quoted(f"{LAKE}postgres:{self._catalog.words}")
+        run(f"ATTACH {address} AS {name} ({', '.join(options)})")
 
     def begin(self) -> Iterator[str]:
         yield f"USE {DATABASE}"

@@ -43,6 +43,9 @@ class StorePlace(Protocol):
     def enter(self, run: RunSql, *, read_only: bool) -> None:
         """What is to be done with a fresh connection."""
 
+    def attach(self, run: RunSql, name: str) -> None:
+        """Let a connection to another store read this one, under a name."""
+
     def begin(self) -> Iterator[str]:
         """Statements for one more connection to what was entered."""
 
