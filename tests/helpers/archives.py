@@ -18,7 +18,6 @@ from gdelphi.gdelt.layouts import (
 )
 from gdelphi.store.connection import Store
 from gdelphi.store.schema import event_comments
-from gdelphi.store.sums import wrong_sums
 
 DAY_FILE = SourceFile(
     "20140101.export.CSV.zip", "events", "day", date(2014, 1, 1), date(2014, 1, 1)
@@ -154,5 +153,5 @@ def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
         "reduced_events": "SELECT * EXCLUDE (FileId) FROM reduced_events",
     }
     with Store(settings).reading() as connection:
-        assert wrong_sums(connection.rows) == {}
+        assert connection.wrong_sums() == {}
         return {name: connection.rows(f"{sql} ORDER BY ALL") for name, sql in queries.items()}

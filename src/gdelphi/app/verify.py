@@ -23,7 +23,6 @@ from gdelphi.measures.clouds import measures_folder
 from gdelphi.report.report import reports_folder
 from gdelphi.store.connection import Store
 from gdelphi.store.seal import seal_path, seal_state
-from gdelphi.store.sums import wrong_sums
 
 NOT_OURS: Final = (".lock",)
 STATES: Final[dict[FileState, str]] = {
@@ -105,7 +104,7 @@ def _store(settings: Settings) -> VerifiedPart:
                 "GROUP BY FileId) ON file_id = FileId "
                 "WHERE status = 'loaded' AND kind <> 'reduced' AND accepted <> coalesce(n, 0)"
             )
-            sums = wrong_sums(connection.rows)
+            sums = connection.wrong_sums()
     except GdelphiError as error:
         part.damages.append(Damage(settings.store, str(error), remedy))
         return part

@@ -74,8 +74,6 @@ def _size(connection: Connection) -> LakeSize:
 
 def _compact_lake(connection: Connection, keep_days: int | None, on_step: OnStep) -> None:
     place = connection.store.place
-    on_step("writing rows of the catalog into files")
-    connection.rows(f"CALL ducklake_flush_inlined_data('{DATABASE}')")
     if keep_days is not None:
         on_step(f"letting states go that are older than {keep_days} days")
         connection.rows(

@@ -8,8 +8,9 @@ import contextlib
 import copy
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +26,11 @@ from gdelphi.common.errors import (
 from gdelphi.common.settings import Settings
 from gdelphi.store.database_file import POLL_SECONDS, DatabaseFile
 from gdelphi.store.lake import MEMORY, Lake
-from gdelphi.store.migrate import Row, is_behind, migrate
+from gdelphi.store.migrate import is_behind, migrate
 from gdelphi.store.place import StorePlace
+from gdelphi.store.sums import renew_sums, wrong_sums
+
+Row = tuple[Any, ...]
 
 DAMAGE = (
     duckdb.IOException,
@@ -179,6 +183,14 @@ class Connection:
         """Run a statement of the schema, as it is written where this store lies."""
         for own in self.store.place.dialect(statement):
             self.rows(own)
+
+    def renew_sums(self, days: Iterable[date], file_ids: Iterable[int]) -> None:
+        """Make the sums of some days anew, inside a transaction in which some files changed."""
+        renew_sums(self.rows, days, file_ids, one_scan=not self.store.place.takes_turns)
+
+    def wrong_sums(self) -> dict[str, int]:
+        """How many rows of each table of sums differ from a fresh aggregate."""
+        return wrong_sums(self.rows, one_scan=not self.store.place.takes_turns)
 
     def snapshot(self) -> int | None:
         """The number of the state that is read, if states have one."""

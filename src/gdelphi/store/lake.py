@@ -4,7 +4,8 @@ Any number of processes on any number of machines read it while one writes: a re
 commit before it began, and waits for nobody. The schema is that of the file store, its statements
 differ where DuckLake does (`Lake.dialect`): it has no sequences, no comments on columns of views,
 and keeps whole numbers beyond 64 bits exactly only as decimals. Events are partitioned by the month
-of their news day and sorted by day and stream.
+of their news day and sorted by day and stream. Every row goes into a file: DuckLake could keep a
+few in the catalog, but then, as of 1.0, merging files spoils what past states show.
 """
 
 import os
@@ -83,6 +84,8 @@ class Lake:
         options = [f"DATA_PATH {_quoted(str(self.path))}", f"META_SECRET '{secret}'"]
         if read_only:
             options += ["READ_ONLY", *_at(self._as_of)]
+        else:
+            options.append("DATA_INLINING_ROW_LIMIT 0")
         address = _quoted(f"{LAKE}postgres:{self._catalog.words}")
         run(f"ATTACH {address} AS {name} ({', '.join(options)})")
 
