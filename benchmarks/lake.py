@@ -136,6 +136,7 @@ def equal(demo: Path) -> int:
             config = write_config(folder / kind, kind, server, demo.absolute() / "archive")
             beside = config.parent
             shutil.copytree(demo / "models", beside / "models", symlinks=True)
+            shutil.copytree(demo / "embeddings", beside / "cache")
             shutil.copytree(demo / "store.measures" / "space", beside / "store.measures" / "space")
             for stage, words in {
                 "ingest": ["ingest"],
