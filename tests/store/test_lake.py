@@ -112,6 +112,8 @@ def test_it_holds_what_a_file_holds(make_lake: MakeLake, tmp_path: Path) -> None
 
 def check_reading(lake: Settings) -> None:
     with Store(lake).reading() as connection:
+        with connection.transaction():  # two questions about one state
+            assert connection.rows("FROM days") and connection.rows("FROM daily_counts")
         for written in ("COPY events TO 'x.csv'", f"EXPORT DATABASE '{lake.store}/x'"):
             with pytest.raises(QueryError, match="read only"):
                 connection.table(written)

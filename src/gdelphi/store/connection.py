@@ -163,7 +163,8 @@ class Connection:
         self.rows("BEGIN TRANSACTION")
         try:
             yield
-            self.store.place.before_commit()
+            if not self.read_only:
+                self.store.place.before_commit()
         except BaseException:
             with contextlib.suppress(StoreError):  # a fatal error has rolled back already
                 self.rows("ROLLBACK")
