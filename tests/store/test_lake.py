@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gdelphi.common.errors import ConfigError, QueryError, StoreBusy, StoreError
+from gdelphi.common.errors import ConfigError, QueryError, StoreBusy, StoreError, StoreLost
 from gdelphi.common.settings import Settings, load_settings, shown_value
 from gdelphi.store import lake as lake_module
 from gdelphi.store import migrate as migrate_module
@@ -191,16 +191,28 @@ def test_killed_and_without_its_catalog_it_ends_in_the_same_content(
     assert content_of(lake) == content_of(file)
 
 
-def test_a_writer_whose_lock_is_lost_commits_nothing(make_lake: MakeLake, postgres: Any) -> None:
+def test_a_writer_whose_lock_is_lost_commits_nothing_and_may_try_again(
+    make_lake: MakeLake, postgres: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     lake = make_lake(Path("none"), "lost")
+    ends = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
     with Store(lake).writing() as connection:
-        postgres.run(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'", "postgres"
-        )
-        lost = pytest.raises(StoreError, match=r"was not committed; run the command again")
+        lost = pytest.raises(StoreLost, match=r"was not committed; run the command again")
         with lost, connection.transaction():
             connection.rows("INSERT INTO meta VALUES ('late', '1')")
-    assert rows(lake, "FROM meta WHERE key = 'late'") == []
+            postgres.run(ends)
+        assert rows(lake, "FROM meta WHERE key = 'late'") == []
+        disturbances = [ends, "SELECT 1"]
+
+        def work() -> str:
+            with connection.transaction():
+                connection.rows("INSERT INTO meta VALUES ('late', '2')")
+                postgres.run(disturbances.pop(0))
+            return "done"
+
+        assert connection.retry(work) == "done" and not disturbances
+    assert rows(lake, "FROM meta WHERE key = 'late'") == [("late", "2")]
+    assert "trying again, 1 of 3" in capfd.readouterr().err
 
 
 def test_bad_input_gets_one_line_with_the_remedy(

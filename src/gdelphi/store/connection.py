@@ -7,12 +7,13 @@ take turns, or in a lake (`lake.py`). Connections are short, whichever it is.
 import contextlib
 import copy
 import os
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -21,6 +22,7 @@ from gdelphi.common.errors import (
     QueryError,
     StoreBusy,
     StoreError,
+    StoreLost,
     StoreMemoryError,
 )
 from gdelphi.common.settings import Settings
@@ -31,6 +33,7 @@ from gdelphi.store.place import StorePlace
 from gdelphi.store.sums import renew_sums, wrong_sums
 
 Row = tuple[Any, ...]
+Found = TypeVar("Found")
 
 DAMAGE = (
     duckdb.IOException,
@@ -39,6 +42,7 @@ DAMAGE = (
     duckdb.FatalException,
 )
 """what DuckDB raises on files that are not as it wrote them"""
+RETRIES: Final = 3  # of work during which the catalog of a lake was lost
 WRITING: Final = {"COPY", "COPY_DATABASE", "EXPORT", "PREPARE", "EXECUTE"}
 """statements of a user's that are refused: a lake's folder is open to whoever reads it"""
 
@@ -76,7 +80,7 @@ class Connection:
             for statement in self.store.place.begin():
                 other._duck.execute(statement)
         except duckdb.Error as error:
-            raise StoreError(self._what_failed(error)) from None
+            raise self._what_failed(error) from None
         return other
 
     @property
@@ -95,7 +99,7 @@ class Connection:
                 f"({_first_line(error)})"
             ) from error
         except duckdb.Error as error:
-            raise StoreError(self._what_failed(error)) from error
+            raise self._what_failed(error) from error
 
     def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
         """The first value of the first row."""
@@ -108,7 +112,7 @@ class Connection:
                 # Not `execute`, of which DuckDB 2 says that it copies the rows once more.
                 return self._duck.sql(sql, params=list(parameters) or None).to_arrow_table()
         except duckdb.Error as error:
-            raise StoreError(self._what_failed(error)) from error
+            raise self._what_failed(error) from error
 
     def table(self, sql: str) -> tuple[list[str], list[Row]]:
         """Column names and rows of a user's query; a signal ends it, however long it may be.
@@ -126,7 +130,7 @@ class Connection:
                     wait([running], POLL_SECONDS)
                 raise
             except DAMAGE as error:
-                raise StoreError(self._what_failed(error)) from None
+                raise self._what_failed(error) from None
             except duckdb.Error as error:
                 raise QueryError(str(error).strip()) from None
 
@@ -180,6 +184,18 @@ class Connection:
         self._duck = self.store.open_duckdb(read_only=self.read_only)
         return True
 
+    def retry(self, transactions: Callable[[], Found]) -> Found:
+        """Do something that is whole transactions, and again if the store was lost meanwhile."""
+        for attempt in range(1, RETRIES + 1):
+            try:
+                return transactions()
+            except StoreLost as error:
+                sys.stderr.write(f"... {error}; trying again, {attempt} of {RETRIES}\n")
+                self._duck.close()
+                self.store.place.regain()
+                self._duck = self.store.open_duckdb(read_only=self.read_only)
+        return transactions()
+
     def define(self, statement: str) -> None:
         """Run a statement of the schema, as it is written where this store lies."""
         for own in self.store.place.dialect(statement):
@@ -201,9 +217,14 @@ class Connection:
         """Merge what small transactions have left."""
         self.store.place.compact(self.rows)
 
-    def _what_failed(self, error: Exception) -> str:
-        """A statement of ours has failed: the store is damaged, or the statement is at fault."""
-        return self.store.place.explain(_first_line(error), damage=isinstance(error, DAMAGE))
+    def _what_failed(self, error: Exception) -> StoreError:
+        """A statement of ours has failed: its catalog is gone, the store is damaged, or the
+        statement is at fault."""
+        lost = None if self.read_only else self.store.place.lost()
+        if lost:
+            return StoreLost(lost)
+        place = self.store.place
+        return StoreError(place.explain(_first_line(error), damage=isinstance(error, DAMAGE)))
 
     def close(self) -> None:
         self._duck.close()

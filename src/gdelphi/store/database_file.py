@@ -85,6 +85,12 @@ class DatabaseFile:
     def before_commit(self) -> None:
         """DuckDB has let nobody else in."""
 
+    def lost(self) -> str | None:
+        return None
+
+    def regain(self) -> None:
+        """It cannot be lost."""
+
     def is_busy(self, error: str) -> bool:
         return (
             "set lock on file" in error

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdelphi.common.errors import StoreError, StoreMemoryError
+from gdelphi.common.errors import StoreError, StoreLost, StoreMemoryError
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import (
@@ -163,6 +163,8 @@ def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
         for group in groups.values():
             try:
                 connection.rows(_insert(group))
+            except StoreLost:
+                raise
             except StoreError:
                 if len(batch) == 1:
                     raise _NotFast([batch[0].file_id]) from None

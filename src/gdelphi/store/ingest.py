@@ -199,7 +199,8 @@ class _Run:
         return ledger.entries(self.connection, label)
 
     def _load(self, known: dict[str, Entry], batch: list[ReadyFile]) -> None:
-        loaded = load_files(self.connection, batch) if batch else {}
+        again = self.connection.retry
+        loaded = again(lambda: load_files(self.connection, batch)) if batch else {}
         for ready in batch:
             counts = loaded[ready.file_id]
             ready.text.remove()

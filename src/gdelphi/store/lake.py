@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from gdelphi.common.errors import StoreError
+from gdelphi.common.errors import StoreError, StoreLost
 from gdelphi.common.settings import LAKE, Settings
 from gdelphi.store.postgres import Catalog, WriterLock
 from gdelphi.store.sums import RunSql
@@ -125,7 +125,15 @@ class Lake:
             yield
 
     def before_commit(self) -> None:
-        self._lock.check()
+        reason = self.lost()
+        if reason:
+            raise StoreLost(reason)
+
+    def lost(self) -> str | None:
+        return self._lock.lost()
+
+    def regain(self) -> None:
+        self._lock.regain()
 
     def is_busy(self, error: str) -> bool:  # noqa: ARG002
         return False

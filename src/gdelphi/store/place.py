@@ -56,7 +56,13 @@ class StorePlace(Protocol):
         """Around everything that writes: ready before, left in order after."""
 
     def before_commit(self) -> None:
-        """Raise StoreError if nothing may be committed now."""
+        """Raise StoreLost if nothing may be committed now."""
+
+    def lost(self) -> str | None:
+        """Of a writer: why he has lost the right to write, if so."""
+
+    def regain(self) -> None:
+        """With the store closed: take the right to write again."""
 
     def is_busy(self, error: str) -> bool:
         """Whether an opening failed because another process has the store."""

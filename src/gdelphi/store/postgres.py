@@ -11,6 +11,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from gdelphi.common.settings import without_password
 
 LOCK_KEY: Final = 0x6764656C  # one lake for a database, so one key will do
 CONNECT_SECONDS: Final = 10
+RETRY_SECONDS: Final = 0.5
 _HELD = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 0 "
     f"AND objid = {LOCK_KEY} AND pid = pg_backend_pid()"
@@ -118,19 +120,35 @@ class WriterLock:
             self._connection.close()  # which gives the lock back
             self._connection = None
 
-    def check(self) -> None:
-        """Raise if it is lost: PostgreSQL was restarted, or the line to it broke."""
+    def lost(self) -> str | None:
+        """Why it is lost, if it is: PostgreSQL was restarted, or the line to it broke."""
         psycopg = _psycopg()
+        if self._connection is None:
+            return None
         try:
             if self._connection.execute(_HELD).fetchone():
-                return
+                return None
             reason = "the lock is not held"
         except psycopg.Error as error:
             reason = self._catalog.plain(error)
-        raise StoreError(
+        return (
             f"{self._catalog.name} has ended the connection that held the right to write "
             f"({reason}): this transaction was not committed; run the command again"
         )
+
+    def regain(self) -> None:
+        """Take it anew, when PostgreSQL is there again."""
+        deadline = time.monotonic() + self._wait_seconds
+        self._connection.close()
+        while True:
+            try:
+                self._connection = self._catalog.connect()
+                break
+            except StoreError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
+        self._take()
 
     def wanted(self) -> bool:
         """Whether another process waits for it."""
