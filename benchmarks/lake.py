@@ -2,7 +2,7 @@
 
     python benchmarks/lake.py equal --demo data/demo
     python benchmarks/lake.py kills --kills 50
-    python benchmarks/lake.py readers --demo data/demo --readers 8 --seconds 180
+    python benchmarks/lake.py readers --demo data/demo --readers 8 --seconds 600
 
 equal runs ingest, status, embed, forecast and report of a demo on both, compares what they left by
 digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with their ratios.
@@ -10,8 +10,9 @@ digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with 
 kills ends an ingestion into a lake at random moments, restarts PostgreSQL twice on the way, brings
 other versions of files meanwhile, and compares with an undisturbed run.
 
-readers ingests half of the demo's archive, then the rest in small transactions, alone and with
-readers who ask without pause. Prints their errors and times, and how much longer the writer took.
+readers ingests the demo's archive, then all of it again and again in small transactions, alone and
+beside readers who ask without pause. Prints their errors and times, and how much longer the writer
+took.
 """
 
 import argparse
@@ -246,38 +247,32 @@ def make_versions(archive: Path, version: int) -> None:
 def readers(demo: Path, number: int, seconds: float) -> int:
     """Readers beside a writer, on both; the number of errors."""
     errors = 0
-    files = sorted((demo / "archive").glob("*.zip"))
     with surroundings() as (folder, server):
         for kind in KINDS:
-            alone = beside = 0.0
-            for disturbed in (False, True):
-                own = folder / f"{kind}_{int(disturbed)}"
-                archive = folder / f"archive_{own.name}"
-                archive.mkdir()
-                config = write_config(own, kind, server, archive)
-                bring(files[: len(files) // 2], archive, config)
-                coming = files[len(files) // 2 :]
-                if not disturbed:
-                    alone = bring(coming, archive, config)
-                    continue
-                asked = Readers(load_settings(config).settings, number)
-                asked.start()
-                beside = bring(coming, archive, config)
-                asked.stop(seconds)
-                errors += len(asked.errors)
-                asked.show(kind)
+            config = write_config(folder / kind, kind, server, demo.absolute() / "archive")
+            ingest_all(config)
+            alone = ingest_all(config, "--force")
+            asked = Readers(load_settings(config).settings, number)
+            asked.start()
+            beside = []
+            while sum(beside) < seconds:
+                beside.append(ingest_all(config, "--force"))
+            asked.stop()
+            errors += len(asked.errors)
+            asked.show(kind)
+            mean = statistics.mean(beside)
             print(
-                f"  writer: {alone:.1f} s alone, {beside:.1f} s beside them, {beside / alone:.2f}"
+                f"  writer: {alone:.1f} s alone; {len(beside)} times beside them, {mean:.1f} s "
+                f"each, {mean / alone:.2f} times as long",
+                flush=True,
             )
     return errors
 
 
-def bring(files: list[Path], archive: Path, config: Path) -> float:
-    """Copy files into an archive and ingest them, eight in a transaction; seconds."""
-    for path in files:
-        shutil.copyfile(path, archive / path.name)
+def ingest_all(config: Path, *words: str) -> float:
+    """Ingest the whole archive, eight files in a transaction; seconds."""
     began = time.perf_counter()
-    command = [sys.executable, "-c", DRIVER, "8", "ingest", "--config", str(config)]
+    command = [sys.executable, "-c", DRIVER, "8", "ingest", "--config", str(config), *words]
     done = subprocess.run(
         [*command, "--since", "2000-01-01", "--wait", "600"], capture_output=True, check=False
     )
@@ -319,9 +314,7 @@ class Readers:
         for thread in self._threads:
             thread.start()
 
-    def stop(self, seconds: float) -> None:
-        """When that much time has passed since the start, at the earliest."""
-        self._end.wait(max(0.0, seconds - (time.perf_counter() - self._began)))
+    def stop(self) -> None:
         self._end.set()
         for thread in self._threads:
             thread.join()
@@ -344,7 +337,7 @@ def main() -> None:
     parser.add_argument("--demo", type=Path, default=Path("data/demo"))
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--readers", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}")
