@@ -15,7 +15,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 LONG = (
-    "flows/test_serve.py", "store/test_kill.py", "judge/test_backtest.py",
+    "flows/test_serve.py", "store/test_kill.py", "store/test_lake.py", "judge/test_backtest.py",
     "forecast/test_forecast.py", "app/test_pipeline.py", "app/test_train_command.py",
     "model/test_train.py", "app/test_promote.py", "store/test_load.py",
     "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ONLY_IN = {
     "duckdb": "store.connection",
+    "psycopg": "store.postgres",
     "sentence_transformers": "measures.encoder",
     "prefect": "flows",
     "typer": "app",

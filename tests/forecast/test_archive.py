@@ -56,6 +56,13 @@ def test_the_manifest_says_what_it_was_made_from(stored: StoredForecast) -> None
         assert content[name] == value
 
 
+def test_it_remembers_the_state_of_a_lake_and_keeps_its_name(store: ForecastArchive) -> None:
+    made = store.put(RECIPE, TABLES, fitted_until=FITTED, snapshot="118")
+    assert json.loads((made.folder / MANIFEST).read_text())["snapshot"] == "118"
+    assert store.load(RECIPE.origin, RECIPE.id).manifest.snapshot == "118"
+    assert store.load(RECIPE.origin).manifest.id == RECIPE.id, "a file store makes the same one"
+
+
 def test_a_forecast_before_the_end_of_fitting_is_in_hindsight(store: ForecastArchive) -> None:
     later = store.put(RECIPE, TABLES, fitted_until=date(2014, 7, 1))
     assert later.manifest.hindsight

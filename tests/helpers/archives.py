@@ -18,7 +18,6 @@ from gdelphi.gdelt.layouts import (
 )
 from gdelphi.store.connection import Store
 from gdelphi.store.schema import event_comments
-from gdelphi.store.sums import wrong_sums
 
 DAY_FILE = SourceFile(
     "20140101.export.CSV.zip", "events", "day", date(2014, 1, 1), date(2014, 1, 1)
@@ -126,9 +125,10 @@ class ArchiveMaker:
         (self.folder / "filesizes").write_text("".join(f"{s} {n}\n" for n, s, _ in rows))
 
 
-def settings_for(store: Path, archive: Path | str, **flags: Any) -> Settings:
+def settings_for(store: Path | str, archive: Path | str, **flags: Any) -> Settings:
     """Settings for a test: dotted keys may be given with two underscores."""
-    given = {"store": store, "ingest.archive": str(archive), "ingest.downloads": store.parent / "d"}
+    beside = Path(flags.get("store_data", store)).parent
+    given = {"store": store, "ingest.archive": str(archive), "ingest.downloads": beside / "d"}
     given |= {key.replace("__", "."): value for key, value in flags.items()}
     return load_settings(flags=given).settings
 
@@ -153,5 +153,5 @@ def content_of(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
         "reduced_events": "SELECT * EXCLUDE (FileId) FROM reduced_events",
     }
     with Store(settings).reading() as connection:
-        assert wrong_sums(connection.rows) == {}
+        assert connection.wrong_sums() == {}
         return {name: connection.rows(f"{sql} ORDER BY ALL") for name, sql in queries.items()}

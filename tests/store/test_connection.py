@@ -22,7 +22,7 @@ from gdelphi.gdelt.cameo import (
     event_codes,
     table_rows,
 )
-from gdelphi.store import connection as store_module
+from gdelphi.store import migrate as store_module
 from gdelphi.store import schema
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import ingest

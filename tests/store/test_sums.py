@@ -14,7 +14,7 @@ from gdelphi.common import progress
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.layouts import BACKFILE, QUARTER
 from gdelphi.measures.profiles import read_profiles
-from gdelphi.store import connection as store_module
+from gdelphi.store import migrate as store_module
 from gdelphi.store import sums
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import IngestRequest, ingest

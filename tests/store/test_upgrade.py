@@ -12,7 +12,8 @@ from gdelphi.common.errors import StoreError
 from gdelphi.common.settings import Settings
 from gdelphi.store import connection as store_module
 from gdelphi.store import upgrade as module
-from gdelphi.store.connection import Store, created_by
+from gdelphi.store.connection import Store
+from gdelphi.store.database_file import created_by
 from gdelphi.store.ingest import ingest
 from gdelphi.store.seal import seal_state
 from gdelphi.store.status import read_status
@@ -133,10 +134,10 @@ def test_a_store_of_a_newer_duckdb_is_told_with_the_remedy(made: Settings) -> No
     newer = made.store.with_name("newer.duckdb")
     newer.write_bytes(content)
     assert created_by(newer) == "v99.1.0"
-    error = store_module.duckdb.IOException(
+    error = (
         "IO Error: Trying to read a database file with version number 9999, but we can only read"
     )
-    words = store_module._unreadable(newer, error)
+    words = Store(settings_for(newer, "")).place.explain(error, damage=True)
     assert "was made by DuckDB v99.1.0" in words and "install `duckdb>=99.1.0`" in words
     assert created_by(made.store.parent / "absent") is None
     assert created_by(Path(__file__)) is None

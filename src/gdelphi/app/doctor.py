@@ -181,15 +181,14 @@ def _archive(settings: IngestSettings) -> Finding:
 
 
 def _store(settings: Settings, as_of: date | None) -> Finding:
-    if not Store(settings).exists():
-        return Finding(
-            "store", "warning", f"{settings.store} is not there yet", "gdelphi ingest makes it"
-        )
     try:
+        if not Store(settings).exists():
+            says = f"{settings.store_name} is not there yet"
+            return Finding("store", "warning", says, "gdelphi ingest makes it")
         status = read_status(settings, as_of)
     except (GdelphiError, OSError) as error:
         return Finding("store", "failure", str(error), "docs/operations.md: a damaged store")
-    says = f"{settings.store}: {status.rows:,} rows, last complete day {status.latest_complete_day}"
+    says = f"{status.store}: {status.rows:,} rows, last complete day {status.latest_complete_day}"
     if status.stale or status.incomplete:
         faults = ["stale"] * status.stale + ["incomplete"] * status.incomplete
         says += f", {' and '.join(faults)}"

@@ -77,7 +77,8 @@ class EventLevel(StrEnum):
 
 
 StoreOption = Annotated[
-    Path | None, typer.Option("--store", help="The DuckDB file [data/gdelphi.duckdb].")
+    str | None,
+    typer.Option("--store", help="The DuckDB file, or a lake [data/gdelphi.duckdb]."),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="Settings file [./gdelphi.toml if there is one].")

@@ -23,7 +23,6 @@ from gdelphi.measures.clouds import measures_folder
 from gdelphi.report.report import reports_folder
 from gdelphi.store.connection import Store
 from gdelphi.store.seal import seal_path, seal_state
-from gdelphi.store.sums import wrong_sums
 
 NOT_OURS: Final = (".lock",)
 STATES: Final[dict[FileState, str]] = {
@@ -86,16 +85,18 @@ def _folders(settings: Settings) -> Iterator[tuple[str, Path, Callable[[Path], s
 def _store(settings: Settings) -> VerifiedPart:
     """The whole file against its seal, and every block of it by reading every row."""
     part = VerifiedPart("store", settings.store)
-    if not settings.store.exists():
-        return part
     remedy = (
         "docs/operations.md, a damaged store: restore it from a backup and `gdelphi ingest` what "
         "has come since, or move it away and ingest all again"
     )
     try:
-        with Store(settings).reading() as connection:
+        store = Store(settings)
+        if not store.exists():
+            return part
+        with store.reading() as connection:
             for (table,) in connection.rows(
-                "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+                "SELECT table_name FROM duckdb_tables() "
+                "WHERE NOT internal AND database_name = current_database()"
             ):
                 connection.rows(f'SELECT bit_xor(hash("{table}")) FROM "{table}"')
             wrong = connection.rows(
@@ -103,7 +104,7 @@ def _store(settings: Settings) -> VerifiedPart:
                 "GROUP BY FileId) ON file_id = FileId "
                 "WHERE status = 'loaded' AND kind <> 'reduced' AND accepted <> coalesce(n, 0)"
             )
-            sums = wrong_sums(connection.rows)
+            sums = connection.wrong_sums()
     except GdelphiError as error:
         part.damages.append(Damage(settings.store, str(error), remedy))
         return part
@@ -113,7 +114,7 @@ def _store(settings: Settings) -> VerifiedPart:
     for table, number in sums.items():
         says = f"has {number} sums in {table} that are not those of its rows"
         part.damages.append(Damage(settings.store, says, remedy))
-    state = seal_state(settings.store)
+    state = seal_state(settings.store) if settings.store_catalog is None else "none"
     if state == "damaged":
         noted = seal_path(settings.store)
         says = f"or {noted} is not what was written, though every row of it can be read"

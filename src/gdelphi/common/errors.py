@@ -51,6 +51,10 @@ class StoreBusy(StoreError):
     """Another process holds the store, and waiting for it took too long."""
 
 
+class StoreLost(StoreError):
+    """The catalog of a lake has dropped its writer; nothing was committed, so try again."""
+
+
 class StoreMemoryError(StoreError):
     """A statement needs more memory than the store may use (`store_memory`)."""
 

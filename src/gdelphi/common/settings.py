@@ -8,18 +8,21 @@ known one: a misspelt key that is silently ignored is found at night.
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import (
     BaseModel,
     Field,
+    SecretStr,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -49,11 +52,15 @@ HIDDEN = "***"  # in place of what is not shown
 ENV_PREFIX = "GDELPHI_"
 ENV_CONFIG = "GDELPHI_CONFIG"  # where the TOML file is; not itself a setting
 ENV_TOKEN = "GDELPHI_API_TOKEN"  # noqa: S105 - its name; in no file, so that none has to be kept
+LAKE: Final = "ducklake:"  # how the address of a store that is no file begins
 PATHS = (
-    "store", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
+    "store", "store_data", "ingest.downloads", "embed.cache", "measures.folder", "report.folder",
     "report.backtest", "flows.models", "text.pretrained",
 )  # fmt: skip
 
+Snapshot = Annotated[
+    str, StringConstraints(pattern=r"^(\d{1,18}|\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?)$")
+]
 MemorySize = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*[KMGT]i?B$")]
 
 
@@ -68,7 +75,16 @@ class Settings(BaseSettings):
         env_nested_max_split=1,
     )
 
-    store: Path = Field(Path("data/gdelphi.duckdb"), description="the DuckDB file")
+    store: Path = Field(
+        Path("data/gdelphi.duckdb"),
+        description="the DuckDB file; or a lake, as ducklake:postgres:dbname=... host=...",
+    )
+    store_data: Path | None = Field(
+        None, description="of a lake: the folder of its data, which every machine sees"
+    )
+    store_as_of: Snapshot | None = Field(
+        None, description="of a lake: read it as it was, by day, time (UTC) or snapshot number"
+    )
     store_wait_seconds: float = Field(
         30.0, ge=0, description="how long to wait for another process that holds the store"
     )
@@ -88,6 +104,26 @@ class Settings(BaseSettings):
     flows: FlowSettings = FlowSettings()
     api: ApiSettings = ApiSettings()
     alerts: AlertSettings = AlertSettings()
+    store_catalog: SecretStr | None = None
+    """the address of a lake, given as `store`: that is its data folder then, which everything else
+    lies beside; secret, since a password may be in it"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_lake_apart(cls, values: dict[str, Any]) -> dict[str, Any]:
+        address = str(values.get("store", ""))
+        if not address.startswith(LAKE):
+            return values
+        if not values.get("store_data"):
+            raise ValueError("a lake needs store_data: a folder that every machine sees")
+        return {**values, "store": values["store_data"], "store_catalog": address}
+
+    @property
+    def store_name(self) -> str:
+        """The store's file, or the lake's address without its password."""
+        if self.store_catalog is None:
+            return str(self.store)
+        return without_password(self.store_catalog.get_secret_value())
 
     @classmethod
     def settings_customise_sources(
@@ -113,12 +149,18 @@ class Loaded:
         for key in known_keys():
             value: Any = self.settings
             for part in key.split("."):
-                value = getattr(value, part)
+                value = getattr(value, "store_name" if key == "store" else part)
             yield key, value, self.origins.get(key, "default")
 
 
 SECRET_ADDRESSES = ("ingest.archive", "flows.server", "flows.notify_url")
 SECRET_COMMANDS = ("flows.notify_command",)
+
+
+def without_password(address: str) -> str:
+    """The address of a catalog as it may be shown, as words or as a URL."""
+    words = re.sub(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", rf"\1{HIDDEN}", address)
+    return re.sub(r"(://[^:/@\s]*):[^/\s]*@", rf"\1:{HIDDEN}@", words)
 
 
 def shown_value(key: str, value: Any) -> Any:
@@ -146,7 +188,7 @@ def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> tuple[str
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             keys += known_keys(field.annotation, f"{prefix}{name}.")
-        else:
+        elif name != "store_catalog":
             keys.append(prefix + name)
     return tuple(keys)
 
@@ -206,7 +248,7 @@ def _from_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from None
     flat = _flatten(table, where=str(path))
     for key in PATHS:
-        if isinstance(flat.get(key), str):
+        if isinstance(flat.get(key), str) and not flat[key].startswith(LAKE):
             flat[key] = path.parent / Path(flat[key]).expanduser()
     for key in ("ingest.archive", "embed.encoder"):
         place = flat.get(key)
@@ -267,5 +309,8 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     problems = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
+        if not key:  # of the whole: its values may be secret
+            problems.append(f"store = {LAKE}... ({origins.get('store')}): {item['msg']}")
+            continue
         problems.append(f"{key} = {item['input']!r} ({origins.get(key, 'default')}): {item['msg']}")
     return "; ".join(problems)

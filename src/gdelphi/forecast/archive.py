@@ -118,6 +118,8 @@ class ForecastManifest:
     """SHA-256 of each"""
     named: NamingInfo | None = None
     """None: made before futures could be named"""
+    snapshot: str | None = None
+    """the state of the lake that it was made from (`store_as_of`); None: the store is a file"""
 
     @property
     def id(self) -> str:
@@ -145,6 +147,7 @@ class ForecastManifest:
             "fitted_until": self.fitted_until.isoformat(),
             "hindsight": self.hindsight,
             "names": asdict(self.named) if self.named else None,
+            **({"snapshot": self.snapshot} if self.snapshot else {}),
             "files": dict(self.files),
         }
 
@@ -228,6 +231,7 @@ class ForecastArchive:
         *,
         fitted_until: date,
         named: NamingInfo | None = None,
+        snapshot: str | None = None,
     ) -> StoredForecast:
         """Write a forecast, whole or not at all; one that is there stays as it is."""
         folder = self.path(recipe.origin, recipe.id)
@@ -238,7 +242,9 @@ class ForecastArchive:
                     path = part / f"{name}.parquet"
                     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
                 files = {path.name: file_digest(path) for path in sorted(part.iterdir())}
-                manifest = ForecastManifest(recipe, datetime.now(UTC), fitted_until, files, named)
+                manifest = ForecastManifest(
+                    recipe, datetime.now(UTC), fitted_until, files, named, snapshot
+                )
                 text = json.dumps(manifest.plain(), indent=2) + "\n"
                 (part / MANIFEST).write_text(text, encoding="utf-8")
         except OSError:
@@ -280,6 +286,7 @@ def _manifest(content: Mapping[str, Any]) -> ForecastManifest:
         fitted_until=date.fromisoformat(content["fitted_until"]),
         files=dict(content["files"]),
         named=NamingInfo(**content["names"]) if content.get("names") else None,
+        snapshot=content.get("snapshot"),
     )
 
 

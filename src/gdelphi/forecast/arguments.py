@@ -196,7 +196,7 @@ def _days(connection: Connection, since: date | None, until: date | None) -> tup
     loaded = connection.rows("SELECT min(NewsDay), max(NewsDay) FROM days WHERE loaded > 0")[0]
     first, last = since or loaded[0], until or loaded[1]
     if first is None or last is None:
-        raise ArgumentsError(f"{connection.store.path} has no days: `gdelphi ingest` brings some")
+        raise ArgumentsError(f"{connection.name} has no days: `gdelphi ingest` brings some")
     if first > last:
         raise ArgumentsError(f"no days between {first} and {last}: ask for others")
     return tuple(first + timedelta(days=number) for number in range((last - first).days + 1))

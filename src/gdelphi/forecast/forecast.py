@@ -49,7 +49,7 @@ from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.descriptors import atom_rule
 from gdelphi.measures.packing import OnPacked
 from gdelphi.stack.fit import FEWEST_DAYS
-from gdelphi.store.connection import Store
+from gdelphi.store.connection import Store, at_one_state
 
 HORIZONS: Final = range(1, AHEAD + 1)
 EVENTS: Final = 5  # likeliest headlines of each level whose arguments are reconstructed
@@ -123,7 +123,11 @@ def forecast(
     tables = prediction_tables(predictions, _likely_events(predictor, predictions, fitted))
     tables |= week_tables(predictions, predictor.pack)
     stored = archive.put(
-        recipe, tables, fitted_until=fitted.fitted[1], named=naming_info(predictions)
+        recipe,
+        tables,
+        fitted_until=fitted.fitted[1],
+        named=naming_info(predictions),
+        snapshot=predictor.settings.store_as_of,
     )
     return ForecastResult(stored, made=True)
 
@@ -138,7 +142,11 @@ def open_predictor(
     """The model of a request, at work on the store."""
     on_step("opening the model and the measures")
     return Predictor(
-        settings, request.model, number=request.futures, seed=request.seed, on_packed=on_packed
+        at_one_state(settings),
+        request.model,
+        number=request.futures,
+        seed=request.seed,
+        on_packed=on_packed,
     )
 
 

@@ -150,7 +150,7 @@ def _days(connection: Connection, since: date | None, until: date | None) -> tup
     first, last = connection.rows("SELECT min(NewsDay), max(NewsDay) FROM days WHERE loaded > 0")[0]
     first, last = since or first, until or last
     if first is None or last is None:
-        raise GdelphiError(f"{connection.store.path} has no days: `gdelphi ingest` brings some")
+        raise GdelphiError(f"{connection.name} has no days: `gdelphi ingest` brings some")
     if first > last:
         raise GdelphiError(f"no days between {first} and {last}")
     return tuple(first + timedelta(days=number) for number in range((last - first).days + 1))

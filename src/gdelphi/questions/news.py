@@ -49,12 +49,7 @@ class StoreNews:
         self, day: date, stream: str, event: EventName | None, limit: int, offset: int
     ) -> NewsAnswer:
         """Events of a day and stream, the most mentioned first."""
-        store = self._settings.store
-        state = tuple(
-            path.stat().st_mtime_ns if path.exists() else 0
-            for path in (store, store.with_name(f"{store.name}.wal"))
-        )
-        key = (day, stream, event, limit, offset, state)
+        key = (day, stream, event, limit, offset, self._shared.state())
         return self._answers.get(key, lambda: self._events(day, stream, event, limit, offset))
 
     def _events(

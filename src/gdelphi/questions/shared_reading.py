@@ -14,7 +14,8 @@ from threading import Condition, Lock
 from typing import Final
 
 from gdelphi.common.settings import Settings
-from gdelphi.store.connection import POLL_SECONDS, Connection, Store
+from gdelphi.store.connection import Connection, Store
+from gdelphi.store.database_file import POLL_SECONDS
 
 STAND_ASIDE: Final = 10 * POLL_SECONDS
 """seconds that a waiting writer is given to get in; it looks every POLL_SECONDS"""
@@ -30,11 +31,16 @@ class SharedReading:
         self._readers = 0
         self._pause = pause
 
+    def state(self) -> object:
+        """Differs whenever the store's content does."""
+        return self._store.place.state()
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The store, open for reading; briefly."""
         with self._door:
-            if self._store.exists() and self._store.someone_waits():
+            turns = self._store.place.takes_turns
+            if turns and self._store.exists() and self._store.someone_waits():
                 self._stand_aside()
             opened = ExitStack()
             connection = opened.enter_context(self._store.reading())

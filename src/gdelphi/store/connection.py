@@ -1,21 +1,19 @@
 """The store: the one place that opens DuckDB.
 
-DuckDB lets one writing process in, or any number of reading ones. So connections are short, a
-process that finds the store taken waits for a while and then says who holds it, and a long writer
-looks between its transactions whether somebody waits and lets them in (`Connection.let_others_in`).
-Waiting is announced by a shared lock on a file beside the store: the system releases it when a
-process dies, so it cannot go stale.
+Where the rows lie is another matter: in one file (`database_file.py`), where readers and writers
+take turns, or in a lake (`lake.py`). Connections are short, whichever it is.
 """
 
 import contextlib
-import fcntl
-import re
+import copy
+import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Final, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,27 +22,18 @@ from gdelphi.common.errors import (
     QueryError,
     StoreBusy,
     StoreError,
+    StoreLost,
     StoreMemoryError,
 )
-from gdelphi.common.files import text_digest
-from gdelphi.common.progress import announce
 from gdelphi.common.settings import Settings
-from gdelphi.gdelt.cameo import table_rows, tables_fingerprint
-from gdelphi.store.schema import (
-    CODE_TABLES,
-    CODE_VIEWS,
-    MIGRATIONS,
-    SUMS,
-    create_code_table,
-)
-from gdelphi.store.seal import break_seal, seal
-from gdelphi.store.sums import TABLES, fill_sums
+from gdelphi.store.database_file import POLL_SECONDS, DatabaseFile
+from gdelphi.store.lake import MEMORY, Lake
+from gdelphi.store.migrate import is_behind, migrate
+from gdelphi.store.place import StorePlace
+from gdelphi.store.sums import renew_sums, wrong_sums
 
-POLL_SECONDS = 0.05
-VACUUM_TASKS = 100  # DuckDB's own default
-LET_IN_SECONDS = 5.0  # how long a writer stands aside for those who wait
-
-VERSION_PLACE, VERSION_LENGTH = 52, 32  # of the maker's version in the header of a file
+Row = tuple[Any, ...]
+Found = TypeVar("Found")
 
 DAMAGE = (
     duckdb.IOException,
@@ -53,14 +42,9 @@ DAMAGE = (
     duckdb.FatalException,
 )
 """what DuckDB raises on files that are not as it wrote them"""
-_DAMAGED = re.compile("corrupt|checksum|deserialize", re.IGNORECASE)
-
-Row = tuple[Any, ...]
-
-
-def utc_now() -> datetime:
-    """Now, in UTC, as the store keeps times."""
-    return datetime.now(UTC).replace(tzinfo=None)
+RETRIES: Final = 3  # of work during which the catalog of a lake was lost
+WRITING: Final = {"COPY", "COPY_DATABASE", "EXPORT", "PREPARE", "EXECUTE"}
+"""statements of a user's that are refused: a lake's folder is open to whoever reads it"""
 
 
 def arrow_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
@@ -88,6 +72,22 @@ class Connection:
         self.read_only = read_only
         self._duck = store.open_duckdb(read_only=read_only)
 
+    def duplicate(self) -> "Connection":
+        """Another one to the same opened database, for another thread."""
+        other = copy.copy(self)
+        try:
+            other._duck = self._duck.cursor()
+            for statement in self.store.place.begin():
+                other._duck.execute(statement)
+        except duckdb.Error as error:
+            raise self._what_failed(error) from None
+        return other
+
+    @property
+    def name(self) -> str:
+        """What messages call the store."""
+        return self.store.place.name
+
     def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
         """Run a statement and return all its rows."""
         try:
@@ -95,11 +95,11 @@ class Connection:
                 return self._duck.execute(sql, parameters).fetchall()
         except duckdb.OutOfMemoryException as error:
             raise StoreMemoryError(
-                f"{self.store.path}: more memory is needed than store_memory allows: raise it "
+                f"{self.name}: more memory is needed than store_memory allows: raise it "
                 f"({_first_line(error)})"
             ) from error
         except duckdb.Error as error:
-            raise StoreError(_what_failed(self.store.path, error)) from error
+            raise self._what_failed(error) from error
 
     def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
         """The first value of the first row."""
@@ -112,7 +112,7 @@ class Connection:
                 # Not `execute`, of which DuckDB 2 says that it copies the rows once more.
                 return self._duck.sql(sql, params=list(parameters) or None).to_arrow_table()
         except duckdb.Error as error:
-            raise StoreError(_what_failed(self.store.path, error)) from error
+            raise self._what_failed(error) from error
 
     def table(self, sql: str) -> tuple[list[str], list[Row]]:
         """Column names and rows of a user's query; a signal ends it, however long it may be.
@@ -130,11 +130,15 @@ class Connection:
                     wait([running], POLL_SECONDS)
                 raise
             except DAMAGE as error:
-                raise StoreError(_what_failed(self.store.path, error)) from None
+                raise self._what_failed(error) from None
             except duckdb.Error as error:
                 raise QueryError(str(error).strip()) from None
 
     def _table(self, sql: str) -> tuple[list[str], list[Row]]:
+        if self.read_only:
+            kinds = {statement.type.name for statement in self._duck.extract_statements(sql)}
+            if kinds & WRITING:
+                raise QueryError("a query may read only, and this one would write a file")
         result = self._duck.execute(sql)
         if result is None:  # of a text without a statement, whatever DuckDB's types say
             raise QueryError('there is no query: `gdelphi sql "select ..."`')
@@ -163,6 +167,8 @@ class Connection:
         self.rows("BEGIN TRANSACTION")
         try:
             yield
+            if not self.read_only:
+                self.store.place.before_commit()
         except BaseException:
             with contextlib.suppress(StoreError):  # a fatal error has rolled back already
                 self.rows("ROLLBACK")
@@ -174,248 +180,183 @@ class Connection:
         if not self.store.someone_waits():
             return False
         self._duck.close()
-        deadline = time.monotonic() + LET_IN_SECONDS
-        while self.store.someone_waits() and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
+        self.store.place.stand_aside()
         self._duck = self.store.open_duckdb(read_only=self.read_only)
         return True
 
-    def compact(self) -> None:
-        """Write the store's log into its file and merge what small transactions have left.
+    def retry(self, transactions: Callable[[], Found]) -> Found:
+        """Do something that is whole transactions, and again if the store was lost meanwhile."""
+        for attempt in range(1, RETRIES + 1):
+            try:
+                return transactions()
+            except StoreLost as error:
+                sys.stderr.write(f"... {error}; trying again, {attempt} of {RETRIES}\n")
+                self._duck.close()
+                self.store.place.regain()
+                self._duck = self.store.open_duckdb(read_only=self.read_only)
+        return transactions()
 
-        DuckDB would do this at every closing, and on a store of 50 million rows it takes a minute
-        to write one row that way; so it is done only when it is due.
-        """
-        self.rows(f"SET max_vacuum_tasks = {VACUUM_TASKS}")
-        self.rows("CHECKPOINT")
-        self.rows("SET max_vacuum_tasks = 0")
+    def define(self, statement: str) -> None:
+        """Run a statement of the schema, as it is written where this store lies."""
+        for own in self.store.place.dialect(statement):
+            self.rows(own)
+
+    def renew_sums(self, days: Iterable[date], file_ids: Iterable[int]) -> None:
+        """Make the sums of some days anew, inside a transaction in which some files changed."""
+        renew_sums(self.rows, days, file_ids, one_scan=not self.store.place.takes_turns)
+
+    def wrong_sums(self) -> dict[str, int]:
+        """How many rows of each table of sums differ from a fresh aggregate."""
+        return wrong_sums(self.rows, one_scan=not self.store.place.takes_turns)
+
+    def snapshot(self) -> int | None:
+        """The number of the state that is read, if states have one."""
+        return self.store.place.snapshot(self.rows)
+
+    def compact(self) -> None:
+        """Merge what small transactions have left."""
+        self.store.place.compact(self.rows)
+
+    def _what_failed(self, error: Exception) -> StoreError:
+        """A statement of ours has failed: its catalog is gone, the store is damaged, or the
+        statement is at fault."""
+        lost = None if self.read_only else self.store.place.lost()
+        if lost:
+            return StoreLost(lost)
+        place = self.store.place
+        return StoreError(place.explain(_first_line(error), damage=isinstance(error, DAMAGE)))
 
     def close(self) -> None:
         self._duck.close()
 
 
+_KEPT: dict[tuple[object, ...], Connection] = {}
+"""connections that this process reads lakes by"""
+
+
 class Store:
-    """A store's place and the way in."""
+    """A store and the way in."""
 
     def __init__(self, settings: Settings) -> None:
-        self.path = settings.store
+        self.place: StorePlace = (
+            Lake(settings) if settings.store_catalog else DatabaseFile(settings)
+        )
         self.wait_seconds = settings.store_wait_seconds
         self._memory = settings.store_memory
         self._threads = settings.store_threads
-        self._waiting = self.path.with_name(self.path.name + ".waiting")
+
+    @property
+    def path(self) -> Path:
+        """The file, or the folder of the data."""
+        return self.place.path
 
     def exists(self) -> bool:
-        return self.path.exists()
+        return self.place.exists()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open for writing; make the store or bring its schema up to date first."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = Connection(self, read_only=False)
-        try:
-            _migrate(connection)
-            _note_version(connection)
-            yield connection
-        finally:
-            connection.close()
-            seal(self.path)
+        with self.place.writing():
+            connection = Connection(self, read_only=False)
+            try:
+                migrate(connection)
+                yield connection
+            finally:
+                connection.close()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open for reading only; nothing can be written, here or elsewhere on the disk."""
-        if not self.exists():
-            raise StoreError(f"no store at {self.path}: `gdelphi ingest` makes one")
-        connection = Connection(self, read_only=True)
+        connection = self._kept_open() or self._open_to_read()
         try:
-            if _pending(connection):
-                connection.close()
-                with self.writing():
-                    pass
-                connection = Connection(self, read_only=True)
             yield connection
         finally:
             connection.close()
 
+    def _open_to_read(self) -> Connection:
+        if not self.exists():
+            raise StoreError(f"no store at {self.place.name}: `gdelphi ingest` makes one")
+        connection = Connection(self, read_only=True)
+        try:
+            if is_behind(connection):
+                connection.close()
+                with self.writing():
+                    pass
+                connection = Connection(self, read_only=True)
+            if not self.place.takes_turns:
+                _KEPT[self._key()] = connection
+                return connection.duplicate()  # closing the first would close all
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _kept_open(self) -> Connection | None:
+        """To read what nobody has to wait for, a process keeps its first connection: the next ones
+        take a hundredth of the time. One that its catalog has dropped is thrown away."""
+        kept = _KEPT.get(self._key())
+        if kept is None:
+            return None
+        try:
+            connection = kept.duplicate()
+            connection.rows("SELECT 1 FROM migrations LIMIT 1")
+        except StoreError:
+            _KEPT.pop(self._key()).close()
+            return None
+        return connection
+
+    def _key(self) -> tuple[object, ...]:
+        return os.getpid(), self.place.identity(), self._memory, self._threads
+
     def someone_waits(self) -> bool:
         """Whether another process waits for this store."""
-        try:
-            with self._waiting.open("rb") as mark:
-                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return self.place.someone_waits()
 
     def open_duckdb(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Connect, waiting for other processes up to the limit."""
         deadline = time.monotonic() + self.wait_seconds
-        mark: IO[bytes] | None = None
-        try:
+        with contextlib.ExitStack() as announced:
+            waits = False
             while True:
                 try:
                     return self._connect(read_only=read_only)
                 except duckdb.Error as error:
-                    # Not any "lock": what is told of damage speaks of blocks.
-                    if "set lock on file" not in str(error):
-                        raise StoreError(_unreadable(self.path, error)) from None
+                    if not self.place.is_busy(str(error)):
+                        words = self.place.explain(_first_line(error), damage=True)
+                        raise StoreError(words) from None
                     if time.monotonic() >= deadline:
-                        raise StoreBusy(self._who_holds(str(error))) from None
-                mark = mark or self._announce()
+                        raise StoreBusy(self.place.who_holds(str(error))) from None
+                if not waits:
+                    waits = True
+                    announced.enter_context(self.place.waiting())
                 time.sleep(POLL_SECONDS)
-        finally:
-            if mark is not None:
-                mark.close()
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        config: dict[str, Any] = {"memory_limit": self._memory}
+        config = {"memory_limit": self._memory, **self.place.config(read_only=read_only)}
         if self._threads is not None:
             config["threads"] = self._threads
-        if read_only:
-            config["enable_external_access"] = False  # a query must not write files either
-        else:
-            config["temp_directory"] = str(self.path.with_name(self.path.name + ".tmp"))
-            config["preserve_insertion_order"] = False  # rows have ids: their order says nothing
-            config["max_vacuum_tasks"] = 0  # see Connection.compact
-        connection = duckdb.connect(str(self.path), read_only=read_only, config=config)
-        if not read_only:
-            break_seal(self.path)
+        file = self.place.database()
+        connection = duckdb.connect(file, read_only=read_only and file != MEMORY, config=config)
+        try:
+            self.place.enter(lambda sql: connection.execute(sql).fetchall(), read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
         # A process that multiprocessing has started looks interactive to DuckDB, which then draws.
         # In a notebook without ipywidgets it cannot be told so, but does not draw.
         with contextlib.suppress(duckdb.InvalidInputException):
             connection.execute("SET enable_progress_bar = false")
         return connection
 
-    def _announce(self) -> IO[bytes] | None:
-        try:
-            mark = self._waiting.open("ab")
-        except OSError:  # a reader without write permission waits unannounced
-            return None
-        fcntl.flock(mark, fcntl.LOCK_SH)
-        return mark
 
-    def _who_holds(self, error: str) -> str:
-        match = re.search(r"PID (\d+)", error)
-        who = _describe_process(int(match[1])) if match else "another process"
-        return (
-            f"{self.path} is held by {who}; waited {self.wait_seconds:g} s. Wait for it to finish, "
-            "or raise store_wait_seconds (--wait)"
-        )
-
-
-def _describe_process(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        began = time.time() - Path(f"/proc/{pid}").stat().st_ctime
-    except OSError:
-        return f"process {pid}"
-    command = " ".join(" ".join([Path(words[0]).name, *words[1:]]).split())
-    return f"process {pid} ({command[:120]}; running for {began:.0f} s)"
+def at_one_state(settings: Settings) -> Settings:
+    """Settings that read one state of a lake, by its number, whatever is committed meanwhile; those
+    of a file are returned as they are."""
+    if settings.store_catalog is None:
+        return settings
+    with Store(settings).reading() as connection:
+        return settings.model_copy(update={"store_as_of": str(connection.snapshot())})
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
-
-
-def _what_failed(path: Path, error: Exception) -> str:
-    """A statement of ours has failed: the store is damaged, or the statement is at fault."""
-    if isinstance(error, DAMAGE):
-        return _unreadable(path, error)
-    return f"{path}: {_first_line(error)}"
-
-
-def created_by(path: Path) -> str | None:
-    """The DuckDB that made a file, as its header says: read without DuckDB, since an older one
-    cannot open what a newer one has made."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(VERSION_PLACE + VERSION_LENGTH)
-    except OSError:
-        return None
-    words = header[VERSION_PLACE:].split(b"\0")[0].decode("ascii", errors="replace")
-    return words if header[8:12] == b"DUCK" and re.fullmatch(r"v\d[\w.+-]*", words) else None
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    words = _first_line(error)
-    maker = created_by(path)
-    if "database file with version number" in words and maker:
-        return (
-            f"{path} was made by DuckDB {maker}, and the one installed, {duckdb.__version__}, "
-            f"cannot read it: install `duckdb>={maker[1:]}`, or take the store from before "
-            "`gdelphi store upgrade`"
-        )
-    state = "is damaged" if _DAMAGED.search(words) else "cannot be read as a store"
-    return (
-        f"{path} {state}: {words}. If it is damaged, restore it from a backup and `gdelphi ingest` "
-        "what has come since, or move it away and ingest all again (docs/operations.md)"
-    )
-
-
-def _applied(connection: Connection) -> list[str]:
-    known = connection.rows(
-        "SELECT count(*) FROM information_schema.tables WHERE table_name = 'migrations'"
-    )
-    if not known[0][0]:
-        return []
-    return [name for (name,) in connection.rows("SELECT name FROM migrations ORDER BY number")]
-
-
-def _pending(connection: Connection) -> bool:
-    names = [migration.name for migration in MIGRATIONS]
-    applied = _applied(connection)
-    if applied != names[: len(applied)]:
-        unknown = next(name for name in applied if name not in names)
-        raise StoreError(
-            f"{connection.store.path} was written by a newer gdelphi (it has {unknown!r}): "
-            "install that version or a later one"
-        )
-    if len(applied) < len(names):
-        return True
-    fingerprint = connection.rows("SELECT value FROM meta WHERE key = 'code_tables'")
-    return fingerprint != [(_code_fingerprint(),)]
-
-
-def _migrate(connection: Connection) -> None:
-    if not _pending(connection):
-        return
-    with connection.transaction():
-        pending = MIGRATIONS[len(_applied(connection)) :]
-        for number, migration in enumerate(pending, start=len(MIGRATIONS) - len(pending) + 1):
-            for statement in migration.statements:
-                connection.rows(statement)
-            connection.rows(
-                "INSERT INTO migrations VALUES (?, ?, ?)", [number, migration.name, utc_now()]
-            )
-        _refresh_code_tables(connection)
-        new = SUMS in {migration.name for migration in pending}
-        tell = announce(f"{connection.store.path}: summing up its rows, once")
-        # What is odd about codes depends on the code tables, which may have changed.
-        fill_sums(connection.rows, tuple(TABLES) if new else ("odd_codes",), tell)
-
-
-def _note_version(connection: Connection) -> None:
-    """Say in the store which DuckDB has written it last."""
-    version = duckdb.__version__
-    if connection.rows("SELECT value FROM meta WHERE key = 'duckdb'") != [(version,)]:
-        with connection.transaction():
-            connection.rows("DELETE FROM meta WHERE key = 'duckdb'")
-            connection.rows("INSERT INTO meta VALUES ('duckdb', ?)", [version])
-
-
-def _refresh_code_tables(connection: Connection) -> None:
-    """Copy the packaged code tables into the store, where views and queries meet them."""
-    for name, table in CODE_TABLES.items():
-        columns, rows = table_rows(table.source)
-        for statement in create_code_table(name, columns):
-            connection.rows(statement)
-        connection.insert_rows(name, columns, rows)
-    for statement in CODE_VIEWS:
-        connection.rows(statement)
-    connection.rows("DELETE FROM meta WHERE key = 'code_tables'")
-    connection.rows("INSERT INTO meta VALUES ('code_tables', ?)", [_code_fingerprint()])
-
-
-def _code_fingerprint() -> str:
-    """Of the packaged tables, and of the views that are made with them."""
-    return text_digest("\n".join((tables_fingerprint(), *CODE_VIEWS)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdelphi.common.errors import StoreError, StoreMemoryError
+from gdelphi.common.errors import StoreError, StoreLost, StoreMemoryError
 from gdelphi.gdelt.fetch import Fetched
 from gdelphi.gdelt.file_names import SourceFile
 from gdelphi.gdelt.layouts import (
@@ -38,7 +38,7 @@ from gdelphi.store.rows import (
     story_duplicate_ids,
 )
 from gdelphi.store.strict_load import load_strictly
-from gdelphi.store.sums import between, in_files, renew_sums
+from gdelphi.store.sums import between, in_files
 
 SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
 LARGEST_BUFFER = 1 << 25
@@ -102,7 +102,7 @@ def _load_strict(connection: Connection, ready: ReadyFile) -> Counts:
             connection, ready.file_id, ready.archive, ready.file, ready.text, ready.layout
         )
         mark_story_duplicates(connection, days | touched)
-        renew_sums(connection.rows, days | touched, [ready.file_id])
+        connection.renew_sums(days | touched, [ready.file_id])
         _note_loaded(connection, [ready], {ready.file_id: counts})
     return counts
 
@@ -163,6 +163,8 @@ def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
         for group in groups.values():
             try:
                 connection.rows(_insert(group))
+            except StoreLost:
+                raise
             except StoreError:
                 if len(batch) == 1:
                     raise _NotFast([batch[0].file_id]) from None
@@ -170,7 +172,7 @@ def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
         brought = _prove(connection, batch)
         mark_story_duplicates(connection, days | _shared_days(connection, brought, batch))
         counts = {ready.file_id: Counts(ready.text.lines, ready.text.lines) for ready in batch}
-        renew_sums(connection.rows, days | brought, counts)
+        connection.renew_sums(days | brought, counts)
         _note_loaded(connection, batch, counts)
     return counts
 

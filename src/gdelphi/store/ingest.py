@@ -27,10 +27,10 @@ from gdelphi.store import ledger
 from gdelphi.store.connection import (
     Connection,
     Store,
-    utc_now,
 )
 from gdelphi.store.fast_load import ReadyFile, load_files
 from gdelphi.store.ledger import Counts, Entry
+from gdelphi.store.migrate import utc_now
 from gdelphi.store.plan import (
     Plan,
     choose_window,
@@ -115,7 +115,7 @@ def ingest(
         with Store(settings).writing() as connection:
             plan = _plan(connection, settings.ingest, archive, listing, request)
             run = _Run(connection, archive, IngestResult(archive.label, listing, plan), progress)
-            with work_folder(settings.store.with_name(settings.store.name + ".work")) as folder:
+            with work_folder(connection.store.place.scratch) as folder:
                 run.carry_out(settings.ingest, folder)
     run.result.seconds = time.monotonic() - began
     return run.result
@@ -199,7 +199,8 @@ class _Run:
         return ledger.entries(self.connection, label)
 
     def _load(self, known: dict[str, Entry], batch: list[ReadyFile]) -> None:
-        loaded = load_files(self.connection, batch) if batch else {}
+        again = self.connection.retry
+        loaded = again(lambda: load_files(self.connection, batch)) if batch else {}
         for ready in batch:
             counts = loaded[ready.file_id]
             ready.text.remove()

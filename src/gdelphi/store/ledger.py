@@ -12,8 +12,8 @@ from gdelphi.gdelt.file_names import FIRST_YEAR, LAST_YEAR, SourceFile, possible
 from gdelphi.store.connection import (
     Connection,
     arrow_table,
-    utc_now,
 )
+from gdelphi.store.migrate import utc_now
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,12 @@ def enter(
         "listed", "tries", "first_seen",
     )  # fmt: skip
     files = list(files)
-    numbers = [
-        n for (n,) in connection.rows(f"SELECT nextval('file_ids') FROM range({len(files)})")
-    ]
+    # Not from a sequence, which a lake does not have: nothing is ever deleted from the ledger.
+    first = connection.value("SELECT coalesce(max(file_id), 0) + 1 FROM ledger")
     rows = [
         (number, archive, file.name, file.kind, file.span, file.first_day, file.last_day, status,
          reason, file.listed, 0, now)
-        for number, file in zip(numbers, files, strict=True)
+        for number, file in enumerate(files, start=first)
     ]  # fmt: skip
     connection.insert_rows("ledger", columns, rows)
 

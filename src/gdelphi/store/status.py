@@ -15,7 +15,8 @@ from gdelphi.common.files import text_digest
 from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.file_names import possible_until, tomorrow_of
-from gdelphi.store.connection import Connection, Store, created_by
+from gdelphi.store.connection import Connection, Store
+from gdelphi.store.database_file import created_by
 from gdelphi.store.rows import REASON_KIND
 from gdelphi.store.sums import TOLD
 
@@ -173,7 +174,7 @@ def _read(connection: Connection, settings: StatusSettings, as_of: date) -> Stat
     )[0]
     states = sorted({day.state for day in days})
     return Status(
-        store=str(connection.store.path),
+        store=connection.name,
         as_of=as_of,
         first_day=min(loaded, default=None),
         last_day=max(loaded, default=None),

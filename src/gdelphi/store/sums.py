@@ -79,8 +79,22 @@ CODE_COLUMNS: Final = {
 }
 
 
-def select_sums(table: str, near: str) -> str:
-    """SQL for what a table of sums holds of the rows under a condition, from the events alone."""
+_LOOKED_AT: Final = ", ".join(
+    sorted(
+        {"GLOBALEVENTID", "FileId", "NewsDay", "Actor1Code", "Actor2Code"}.union(
+            *(columns for _, _, columns in CODE_COLUMNS.values())
+        )
+    )
+)
+"""columns that odd codes are found by"""
+
+
+def select_sums(table: str, near: str, *, one_scan: bool = False) -> str:
+    """SQL for what a table of sums holds of the rows under a condition, from the events alone.
+
+    Odd codes take many scans of the rows, which is quickest where they lie in a file; in a lake the
+    opening of a scan takes longer than a day's rows, so there one scan is kept for all of them.
+    """
     if table == "file_days":
         return f"""
             SELECT FileId, NewsDay, count(*) AS rows,
@@ -97,7 +111,11 @@ def select_sums(table: str, near: str) -> str:
                 count_if(NOT StoryDuplicate)::BIGINT AS stories,
                 sum(NumMentions)::HUGEINT AS mentions, {WEIGHT_UNITS} AS weight_units
             FROM events WHERE {near} GROUP BY ALL"""
-    return " UNION ALL ".join([*_unknown_codes(near), _told_countries(near)])
+    odd = " UNION ALL ".join([*_unknown_codes(near), _told_countries(near)])
+    if not one_scan:
+        return odd
+    kept = f"WITH looked_at AS MATERIALIZED (SELECT {_LOOKED_AT} FROM events WHERE {near}) "
+    return kept + odd.replace("FROM events WHERE", "FROM looked_at WHERE")
 
 
 def _unknown_codes(near: str) -> Iterator[str]:
@@ -148,7 +166,9 @@ def in_files(file_ids: Sequence[int]) -> str:
     return f"{bounds} AND FileId IN ({', '.join(map(str, file_ids))})"
 
 
-def renew_sums(rows: RunSql, days: Iterable[date], file_ids: Iterable[int]) -> None:
+def renew_sums(
+    rows: RunSql, days: Iterable[date], file_ids: Iterable[int], *, one_scan: bool = False
+) -> None:
     """Make the sums of some days anew, inside the caller's transaction, in which some files came,
     went or changed. Odd codes are a file's own, and to look for them takes the longest: so those of
     other files on these days are left, unless rows of theirs came or went too."""
@@ -160,7 +180,8 @@ def renew_sums(rows: RunSql, days: Iterable[date], file_ids: Iterable[int]) -> N
         _make(rows, ("file_days", "day_sums"), near)
         moved = {row[0] for row in before ^ set(rows(held))}
         if ours | moved:
-            _make(rows, ("odd_codes",), f"{near} AND {in_files(sorted(ours | moved))}")
+            changed = f"{near} AND {in_files(sorted(ours | moved))}"
+            _make(rows, ("odd_codes",), changed, one_scan=one_scan)
 
 
 def fill_sums(rows: RunSql, tables: Sequence[str], on_filled: OnFilled) -> None:
@@ -178,21 +199,22 @@ def fill_sums(rows: RunSql, tables: Sequence[str], on_filled: OnFilled) -> None:
             on_filled(done, total)
 
 
-def _make(rows: RunSql, tables: Sequence[str], near: str) -> None:
+def _make(rows: RunSql, tables: Sequence[str], near: str, *, one_scan: bool = False) -> None:
     for table in tables:
         rows(f"DELETE FROM {table} WHERE {near}")
         order = "NewsDay, Stream" if table == "day_sums" else "NewsDay"
-        rows(f"INSERT INTO {table} {select_sums(table, near)} ORDER BY {order}")
+        found = select_sums(table, near, one_scan=one_scan)
+        rows(f"INSERT INTO {table} {found} ORDER BY {order}")
 
 
-def wrong_sums(rows: RunSql) -> dict[str, int]:
+def wrong_sums(rows: RunSql, *, one_scan: bool = False) -> dict[str, int]:
     """How many rows of each table of sums differ from a fresh aggregate; none if all is well.
 
     Reads all events: for tests and `gdelphi verify`.
     """
     wrong = {}
     for table in TABLES:
-        fresh = f"FROM ({select_sums(table, 'true')})"
+        fresh = f"FROM ({select_sums(table, 'true', one_scan=one_scan)})"
         found = rows(
             f"SELECT (SELECT count(*) FROM (FROM {table} EXCEPT ALL {fresh})) "
             f"+ (SELECT count(*) FROM ({fresh} EXCEPT ALL FROM {table}))"

@@ -61,6 +61,8 @@ def upgrade(
     """Rewrite a store in the newest format; with `force` also if it has it, to pack it densely."""
     began = time.monotonic()
     store = Store(settings)
+    if not store.place.takes_turns:
+        raise StoreError(f"{store.place.name} is a lake: DuckLake moves it when it is opened")
     if not store.exists():
         raise StoreError(f"no store at {store.path}: `gdelphi ingest` makes one")
     size = store.path.stat().st_size

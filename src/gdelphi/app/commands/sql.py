@@ -19,6 +19,14 @@ from gdelphi.app.options import (
 def command(
     query: Annotated[str, typer.Argument(help="The query; - reads it from standard input.")],
     form: FormatOption = RowFormat.table,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="WHEN",
+            help="The lake as it was at the end of a day, at a time (UTC), or by snapshot number.",
+        ),
+    ] = None,
     store: StoreOption = None,
     config: ConfigOption = None,
     wait: WaitOption = None,
@@ -31,7 +39,9 @@ def command(
     """
     from gdelphi.store.connection import Store
 
-    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    settings = settings_from(
+        config, store=store, store_wait_seconds=wait, store_as_of=as_of
+    ).settings
     text = sys.stdin.read() if query == "-" else query
     with Store(settings).reading() as connection:
         columns, rows = connection.table(text)
