@@ -24,6 +24,7 @@ from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD, BoolArray, IntArray
+from gdelphi.common.workers import share
 from gdelphi.measures.clouds import (
     Cloud,
     Coded,
@@ -83,18 +84,35 @@ def gather(
         stale = [
             facts for facts in wanted if force or manifest.known.get(facts.day) != facts.fingerprint
         ]
-        for stretch in _stretches(connection, stale):
-            for facts, clouds in _clouds(connection, stretch):
-                write_day(files, facts, clouds)
+        stretches = list(_stretches(connection, stale))
+        for written in share(_Work(settings), stretches, portion=1, processes=1):
+            for facts, its_rows, its_points in written:
                 manifest.known[facts.day] = facts.fingerprint
-                rows += sum(cloud.volume for cloud in clouds if cloud.stream == WORLD)
-                points += sum(len(cloud) for cloud in clouds)
-                done += 1
+                rows, points, done = rows + its_rows, points + its_points, done + 1
                 if on_day:
                     on_day(done, len(stale), rows)
             manifest.save()
     seconds = perf_counter() - began
     return Gathered(done, len(wanted) - done, removed, rows, points, seconds)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker needs to make the clouds of a stretch of days. On one machine one process does
+    it: DuckDB has all cores at work."""
+
+    settings: Settings
+
+    def do(self, item: list[DayFacts]) -> list[tuple[DayFacts, int, int]]:
+        """Write the days; each with its rows and points."""
+        files = DayFolder(measures_folder(self.settings) / "clouds")
+        written = []
+        with Store(self.settings).reading() as connection:
+            for facts, clouds in _clouds(connection, item):
+                write_day(files, facts, clouds)
+                rows = sum(cloud.volume for cloud in clouds if cloud.stream == WORLD)
+                written.append((facts, rows, sum(len(cloud) for cloud in clouds)))
+        return written
 
 
 def stale_days(settings: Settings) -> list[date]:

@@ -10,6 +10,7 @@ from rich.progress import TaskID
 from rich.table import Table
 
 from gdelphi.app.console import Bars, chance, err, grid, number, out, skill_cells, table
+from gdelphi.app.elsewhere import carry_out
 from gdelphi.app.options import (
     ConfigOption,
     EventLevel,
@@ -115,7 +116,9 @@ def command(
                 processes, refit,
             )  # fmt: skip
             with goes_on_from("here"):
-                summary = backtest(settings, request, bar)
+                summary = carry_out(
+                    settings, "backtest", lambda settings: backtest(settings, request, bar), config
+                )
     show_backtest(summary, out, json=json)
 
 
