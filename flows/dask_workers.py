@@ -14,71 +14,29 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import uuid4
 
 import dask
 from distributed import KilledWorker
 from distributed.client import FutureCancelledError
-from prefect import flow, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
 from prefect_dask import DaskTaskRunner
 
 from gdelphi import __version__
 from gdelphi.common.errors import ConfigError, GdelphiError
-from gdelphi.common.settings import Settings
 from gdelphi.common.workers import Work, do_alone
 from gdelphi_flows.serve import HOST
-from gdelphi_flows.shared import chosen_workers
 
 DASK: Final = "dask"
 PORTION: Final = "gdelphi-portion"  # tag of its tasks; not that of writers, which may be limited
 LOOK_SECONDS: Final = 5.0
 LOST_SECONDS: Final = 300.0  # without any worker, after which nobody is waited for
-T = TypeVar("T")
-
-
-def run_as_flow(name: str, settings: Settings, work: Callable[[], T]) -> T:
-    """What a command does, as a flow whose portions are done by the chosen workers."""
-    doing = _Doing(settings, work)
-    before = _doing.set(doing)
-    try:
-        flow(name=f"gdelphi-{name}", persist_result=False)(_do)(return_state=True)
-    finally:
-        _doing.reset(before)
-    if doing.error is not None:  # here, where Prefect prints no traceback of it
-        raise doing.error
-    result: T = doing.result
-    return result
-
-
-@dataclass
-class _Doing:
-    settings: Settings
-    work: Callable[[], Any]
-    result: Any = None
-    error: Exception | None = None
-
-
-# Not a parameter of the flow: those, like the flow itself, are sent along with each portion.
-_doing: ContextVar[_Doing] = ContextVar("doing")
-
-
-def _do() -> State[None]:
-    doing = _doing.get()
-    try:
-        with chosen_workers(doing.settings):
-            doing.result = doing.work()
-    except Exception as error:  # noqa: BLE001 - it is raised when the flow has ended
-        doing.error = error
-        return Failed(message=_said(error))
-    return Completed()
 
 
 # --- the cluster ----------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def run_shared(settings: Settings, name: str, work: Callable[[], T], config: Pat
         )
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")  # a line for each portion otherwise
     with _some_server(settings, config, "--no-services"):  # nobody looks at its page
-        module = importlib.import_module("gdelphi_flows.dask_workers")
+        module = importlib.import_module("gdelphi_flows.as_flow")
         result: T = module.run_as_flow(name, settings, work)
         return result
 

@@ -21,7 +21,7 @@ from gdelphi.common.errors import ForecastError, GdelphiError
 from gdelphi.common.files import text_digest
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import AHEAD, LEVELS
+from gdelphi.common.types import AHEAD, LEVELS, Forecast
 from gdelphi.common.workers import have_workers, share
 from gdelphi.forecast.archive import (
     ForecastArchive,
@@ -38,7 +38,7 @@ from gdelphi.forecast.origin import (
     choose_streams,
     resolve_origin,
 )
-from gdelphi.forecast.precedents import find_precedents
+from gdelphi.forecast.precedents import PastEvent, choose_precedents, past_reports
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.reconstruct import Reconstructor
@@ -55,6 +55,7 @@ from gdelphi.stack.fit import FEWEST_DAYS
 from gdelphi.store.connection import Store
 
 HORIZONS: Final = range(1, AHEAD + 1)
+STREAMS_AT_ONCE: Final = 10  # whose past reports are looked for together
 EVENTS: Final = 5  # likeliest headlines of each level whose arguments are reconstructed
 
 
@@ -269,23 +270,31 @@ def _likely_events(
 ) -> list[ReconstructedEvent]:
     """The likeliest headlines of each level with their arguments and evidence."""
     events: list[ReconstructedEvent] = []
-    for prediction in predictions:
-        stream, origin = prediction.stream, prediction.origin
+    for first in range(0, len(predictions), STREAMS_AT_ONCE):
+        some = predictions[first : first + STREAMS_AT_ONCE]
+        asked = [
+            PastEvent(prediction.stream, level, code)
+            for prediction in some
+            for level in LEVELS
+            for code in _likeliest(prediction.level(level))
+        ]
+        origin = some[0].origin
         with Store(predictor.settings).reading() as connection:  # briefly: readers keep writers out
-            for level in LEVELS:
-                forecast = prediction.level(level)
-                likeliest = np.argsort(-forecast.headline, kind="stable")[:EVENTS]  # ties by code
-                for code in (forecast.codes[place] for place in likeliest):
-                    arguments = fitted.arguments(stream, code, origin, level=level)
-                    likely = {
-                        kind: {
-                            candidate.value: candidate.probability
-                            for candidate in arguments.candidates(kind)
-                        }
-                        for kind in KINDS
-                    }
-                    evidence = find_precedents(
-                        connection, stream, code, origin, likely=likely, level=level
-                    )
-                    events.append(ReconstructedEvent(level, replace(arguments, evidence=evidence)))
+            reports = past_reports(connection, asked, origin)
+        for one in asked:
+            arguments = fitted.arguments(one.stream, one.code, origin, level=one.level)
+            likely = {
+                kind: {
+                    candidate.value: candidate.probability
+                    for candidate in arguments.candidates(kind)
+                }
+                for kind in KINDS
+            }
+            evidence = choose_precedents(reports[one], likely=likely)
+            events.append(ReconstructedEvent(one.level, replace(arguments, evidence=evidence)))
     return events
+
+
+def _likeliest(forecast: Forecast) -> list[str]:
+    likeliest = np.argsort(-forecast.headline, kind="stable")[:EVENTS]  # ties by code
+    return [forecast.codes[place] for place in likeliest]
