@@ -26,7 +26,7 @@ from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect_dask import DaskTaskRunner
+from prefect_dask.task_runners import DaskTaskRunner
 
 from gdelphi import __version__
 from gdelphi.common.errors import ConfigError, GdelphiError
@@ -168,6 +168,6 @@ def do_portion(key: str, content: bytes, items: list[Any], version: str) -> list
 
 
 # Under a name of its own: what goes by the name of its function is sent as a name, not as code.
-portion = task(
-    do_portion, name="portion", tags=[PORTION], cache_policy=NO_CACHE, persist_result=False
+portion = task(name="portion", tags=[PORTION], cache_policy=NO_CACHE, persist_result=False)(
+    do_portion
 )

@@ -283,6 +283,8 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
     text_model, horizon = plain.pop("text_model"), plain.pop("horizon")
     if options.week:  # else as before there were weeks
         plain["horizon"] = horizon
+    if not options.only_probabilities:  # else as before there was the choice
+        del plain["only_probabilities"]
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]

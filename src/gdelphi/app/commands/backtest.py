@@ -67,6 +67,13 @@ def command(
         bool | None,
         typer.Option("--text/--no-text", help="ROUGE of futures [if its libraries are there]."),
     ] = None,
+    only_probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--only-probabilities",
+            help="Leave out whole futures and the expected day: a fraction of the time.",
+        ),
+    ] = False,
     text_model: Annotated[
         Path | None,
         typer.Option("--text-model", help="Folder of a text forecaster: one more member."),
@@ -110,6 +117,7 @@ def command(
             options = BacktestOptions(
                 level.value, parse_names(forecasters), world, futures, seed,
                 text_can_be_scored() if text is None else text, text_model, horizon,
+                only_probabilities,
             )  # fmt: skip
             request = BacktestRequest(
                 model_folder(settings, model), out, since, until, every, options, allow_fitted,

@@ -132,16 +132,15 @@ def _from_days(
 def show_forecasts(results: "list[ForecastResult]", *, json: bool) -> None:
     """Print where forecasts are kept."""
     lines = [
-        {"origin": str(result.forecast.manifest.recipe.origin), "made": result.made,
-         "folder": str(result.forecast.folder)}
+        (str(result.forecast.manifest.recipe.origin), result.made, str(result.forecast.folder))
         for result in results
-    ]  # fmt: skip
+    ]
     if json:
-        print_json(lines)
+        print_json([dict(zip(("origin", "made", "folder"), line, strict=True)) for line in lines])
         return
     shown = table("origin", "", "folder")
-    for line in lines:
-        shown.add_row(line["origin"], "made" if line["made"] else "was there", line["folder"])
+    for origin, made, folder in lines:
+        shown.add_row(origin, "made" if made else "was there", folder)
     out.print(shown)
 
 
