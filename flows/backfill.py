@@ -5,7 +5,13 @@ from datetime import date
 from prefect import flow, get_run_logger
 
 from gdelphi_flows.artifacts import show_run
-from gdelphi_flows.shared import Tasks, flow_settings, locked_run, notify_failure
+from gdelphi_flows.shared import (
+    Tasks,
+    chosen_workers,
+    flow_settings,
+    locked_run,
+    notify_failure,
+)
 
 
 @flow(name="gdelphi-backfill", on_failure=[notify_failure], on_crashed=[notify_failure])
@@ -13,7 +19,8 @@ def backfill(since: date, until: date, as_of: date | None = None) -> None:
     """Ingest, embed, forecast, score and report from one day to another."""
     settings, log = flow_settings(), get_run_logger()
     steps = 3 + 2 * ((until - since).days + 1)
-    with locked_run(settings, f"backfill from {since} to {until}"):
+    what = f"backfill from {since} to {until}"
+    with chosen_workers(settings), locked_run(settings, what):
         from gdelphi.app import pipeline
 
         do = Tasks(settings, steps)

@@ -6,7 +6,7 @@ from pathlib import Path
 from prefect import flow
 
 from gdelphi_flows.artifacts import show_backtest
-from gdelphi_flows.shared import Tasks, flow_settings, notify_failure, run_day
+from gdelphi_flows.shared import Tasks, chosen_workers, flow_settings, notify_failure, run_day
 
 
 @flow(name="gdelphi-backtest", on_failure=[notify_failure], on_crashed=[notify_failure])
@@ -25,5 +25,6 @@ def backtest(
     folder = (Path(model) if model else current_link(settings)).resolve()
     out = settings.store.parent / "backtests" / f"{run_day(as_of)}-{folder.name}"
     request = BacktestRequest(folder, out, since, until, every)
-    summary = Tasks(settings, 1)("backtest", lambda: backtest(settings, request))
+    with chosen_workers(settings):
+        summary = Tasks(settings, 1)("backtest", lambda: backtest(settings, request))
     show_backtest(summary, f"{folder.name}, kept in {out}")

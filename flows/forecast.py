@@ -5,7 +5,14 @@ from datetime import date
 from prefect import flow, get_run_logger
 
 from gdelphi_flows.artifacts import show_run
-from gdelphi_flows.shared import Tasks, flow_settings, locked_run, notify_failure, run_day
+from gdelphi_flows.shared import (
+    Tasks,
+    chosen_workers,
+    flow_settings,
+    locked_run,
+    notify_failure,
+    run_day,
+)
 
 STEPS = 6
 
@@ -14,7 +21,8 @@ STEPS = 6
 def daily(as_of: date | None = None) -> None:
     """Everything that is due on a day; if a step fails, the run does, after all it could do."""
     settings, log = flow_settings(), get_run_logger()
-    with locked_run(settings, f"daily run for {run_day(as_of)}"):
+    what = f"daily run for {run_day(as_of)}"
+    with chosen_workers(settings), locked_run(settings, what):
         from gdelphi.app import pipeline
 
         run = pipeline.daily(settings, as_of=as_of, do=Tasks(settings, STEPS), on_step=log.info)

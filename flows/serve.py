@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -36,6 +37,7 @@ RESTARTS: Final = 5  # in a row
 ONCE: Final = {"daily": "forecast", "train": "train", "ingest": "ingest"}
 """flows that `--once` can run, and their modules"""
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 def prefect_home(settings: Settings) -> Path:
@@ -83,19 +85,50 @@ def run_once(settings: Settings, name: str, config: Path | None) -> None:
     _require_prefect()
     if name not in ONCE:
         raise ServeError(f"no flow {name!r} to run once: there are {', '.join(ONCE)}")
+    with _some_server(settings, config):
+        module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
+        getattr(module, name)()
+
+
+def run_shared(settings: Settings, name: str, work: Callable[[], T], config: Path | None) -> T:
+    """What a command does, shared among the workers that flows.runner names."""
+    _require_prefect()
+    if importlib.util.find_spec("prefect_dask") is None:
+        raise ServeError(
+            f"flows.runner = {settings.flows.runner!r} needs Dask, which is not installed: "
+            'pip install "gdelphi[dask]", on all machines'
+        )
+    host = urlsplit(settings.flows.runner.removeprefix("dask:")).hostname
+    if host and host not in (HOST, "localhost") and not configured_server(settings):
+        raise ServeError(
+            f"flows.runner: the workers of {host} cannot reach a Prefect server that runs here "
+            "only: set flows.server to one that all machines reach"
+        )
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")  # a line for each portion otherwise
+    with _some_server(settings, config, "--no-services"):  # nobody looks at its page
+        module = importlib.import_module("gdelphi_flows.as_flow")
+        result: T = module.run_as_flow(name, settings, work)
+        return result
+
+
+@contextmanager
+def _some_server(settings: Settings, config: Path | None, *options: str) -> Iterator[None]:
+    """Prefect's variables are set within the block, for the server that is there or one of ours,
+    which is started with these options."""
     api, secret = configured_server(settings), None
     with ExitStack() as stack:
         if not api:
             api, secret = _running(settings)
         if not api:
-            api = stack.enter_context(_temporary_server(settings, config, secret))
+            api = stack.enter_context(_temporary_server(settings, config, secret, *options))
         os.environ.update(environment(settings, api, config, secret))
-        module = importlib.import_module(f"gdelphi_flows.{ONCE[name]}")
-        getattr(module, name)()
+        yield
 
 
 @contextmanager
-def _temporary_server(settings: Settings, config: Path | None, secret: str | None) -> Iterator[str]:
+def _temporary_server(
+    settings: Settings, config: Path | None, secret: str | None, *options: str
+) -> Iterator[str]:
     """The API of a server on a port that is free, which ends with the block or with us."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
@@ -103,7 +136,7 @@ def _temporary_server(settings: Settings, config: Path | None, secret: str | Non
     flows = settings.flows.model_copy(update={"port": port})
     own = settings.model_copy(update={"flows": flows})
     api = _own_api(own)
-    server = _server(own, environment(own, api, config, secret))
+    server = _server(own, environment(own, api, config, secret), *options)
     server.start()
     try:
         if not _await(server, api, threading.Event()):
@@ -175,7 +208,7 @@ def _flows(every: float | None, variables: dict[str, str]) -> Child:
     return Child("the process that runs flows", command, variables)
 
 
-def _server(settings: Settings, variables: dict[str, str]) -> Child:
+def _server(settings: Settings, variables: dict[str, str], *options: str) -> Child:
     port = settings.flows.port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,7 +222,7 @@ def _server(settings: Settings, variables: dict[str, str]) -> Child:
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST]
     log = prefect_home(settings) / "server.log"
     own = {name: value for name, value in variables.items() if name != "PREFECT_API_URL"}
-    return Child("the Prefect server", [*command, "--port", str(port)], own, log)
+    return Child("the Prefect server", [*command, "--port", str(port), *options], own, log)
 
 
 @contextmanager

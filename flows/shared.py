@@ -1,8 +1,8 @@
 """What the flows share: steps as Prefect tasks, the run lock, and who is told of a failure."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, date, datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -15,7 +15,8 @@ from prefect.flows import Flow
 
 from gdelphi.app.notify import notify
 from gdelphi.app.run_lock import run_lock, take_unended
-from gdelphi.common.settings import Settings, load_settings
+from gdelphi.common.settings import Settings, load_settings, with_absolute_paths
+from gdelphi.common.workers import working_with
 from gdelphi.gdelt.countries import with_streams
 
 DOWNLOADS: Final = "ingest"  # the one step that is tried again: others would fail alike
@@ -29,7 +30,19 @@ def flow_settings() -> Settings:
     finds them. Not a parameter of flows: settings name commands to run, and whoever may start a run
     is not to choose those.
     """
-    return with_streams(load_settings().settings)
+    return with_absolute_paths(with_streams(load_settings().settings))
+
+
+@contextmanager
+def chosen_workers(settings: Settings) -> Iterator[None]:
+    """Within a flow: the workers that flows.runner names, for all work that is shared."""
+    if settings.flows.runner == "local":
+        yield
+        return
+    from gdelphi_flows.dask_workers import DaskWorkers  # not everybody installs Dask
+
+    with DaskWorkers(settings.flows.runner) as workers, working_with(workers):
+        yield
 
 
 def run_day(as_of: date | None) -> date:

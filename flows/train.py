@@ -5,7 +5,14 @@ from datetime import date
 from prefect import flow, get_run_logger
 
 from gdelphi_flows.artifacts import show_decision
-from gdelphi_flows.shared import Tasks, flow_settings, locked_run, notify_failure, run_day
+from gdelphi_flows.shared import (
+    Tasks,
+    chosen_workers,
+    flow_settings,
+    locked_run,
+    notify_failure,
+    run_day,
+)
 
 STEPS = 5
 
@@ -22,7 +29,7 @@ def train(as_of: date | None = None, name: str | None = None) -> None:
 
     folder = pipeline.challenger_folder(settings, run_day(as_of), name)
     do = Tasks(settings, STEPS)
-    with locked_run(settings, "measures for training"):
+    with chosen_workers(settings), locked_run(settings, "measures for training"):
         do("embed", lambda: embed(settings))
     trained = do("train", lambda: pipeline.train_challenger(settings, folder))
     log.info(f"trained {trained.steps} steps into {folder}, score {trained.score:.5f}")

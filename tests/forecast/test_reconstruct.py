@@ -27,7 +27,7 @@ from gdelphi.forecast.mixture import (
     fit_mixture,
     fit_shares,
 )
-from gdelphi.forecast.precedents import Likely, find_precedents
+from gdelphi.forecast.precedents import Likely, PastEvent, find_precedents, past_reports
 from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
 from gdelphi.store.connection import Store
 from helpers.argument_histories import STREAMS, at, history_of, random_history
@@ -371,6 +371,19 @@ def test_evidence_of_long_ago_is_found_when_there_is_no_other(settings: Settings
         world = find_precedents(connection, "WORLD", "14", at(900), most=3)
     assert [row.day for row in precedents.rows] == [at(11), at(10), at(9)]
     assert world == precedents
+
+
+def test_past_reports_of_many_events_are_those_of_each(settings: Settings) -> None:
+    asked = [
+        PastEvent(stream, level, code)
+        for stream in ("KE", "UP", "WORLD")
+        for level, code in (("root", "14"), ("root", "19"), ("base", "145"), ("full", "1411"))
+    ]
+    with Store(settings).reading() as connection:
+        for origin in (at(9), at(900)):  # among the days, and long after them
+            together = past_reports(connection, asked, origin)
+            assert together == {one: past_reports(connection, [one], origin)[one] for one in asked}
+            assert any(together.values()) and not all(together.values())
 
 
 # --- on disk --------------------------------------------------------------------------------------

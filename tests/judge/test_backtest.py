@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,22 @@ def test_the_summary_follows_from_the_files(full: Path) -> None:
     assert summary["days_in_what_was_fitted"] == 0
     stacks = [line for line in summary["scores"] if line["forecaster"] == "stack"]
     assert all(line["skill"]["value"] in (0, None) for line in stacks)
+
+
+def test_probabilities_alone_are_the_same_without_the_rest(
+    pinned: Settings, model: Path, full: Path, tmp_path: Path
+) -> None:
+    options = replace(OPTIONS, only_probabilities=True)
+    summary = backtest(
+        pinned, BacktestRequest(model, tmp_path, since=LAST, options=options, processes=1)
+    )
+    alone, whole = BacktestFolder(tmp_path), BacktestFolder(full)
+    for kind in ("probabilities", "shares"):
+        assert alone.path(kind, LAST).read_bytes() == whole.path(kind, LAST).read_bytes()
+    assert summary["scores"] and summary["futures"] == [] and not summary.get("expected")
+    assert whole.read_day("futures", LAST).num_rows > alone.read_day("futures", LAST).num_rows == 0
+    with pytest.raises(JudgeError, match="only_probabilities"):
+        backtest(pinned, BacktestRequest(model, tmp_path, since=LAST, options=OPTIONS))
 
 
 def test_published_shares_are_those_of_drawn_days(pinned: Settings, model: Path) -> None:

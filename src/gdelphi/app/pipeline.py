@@ -37,7 +37,12 @@ from gdelphi.forecast.archive import (
     model_fingerprint,
 )
 from gdelphi.forecast.calibrate import calibrate
-from gdelphi.forecast.forecast import ForecastRequest, ForecastResult, forecast, open_predictor
+from gdelphi.forecast.forecast import (
+    ForecastRequest,
+    ForecastResult,
+    forecasts,
+    open_predictor,
+)
 from gdelphi.forecast.naming import namer_fits
 from gdelphi.forecast.naming_choice import USUAL_NAMER
 from gdelphi.forecast.predictor import Predictor
@@ -278,14 +283,23 @@ def _forecast(
     """Forecasts from origins, for the streams that the settings name. The model is opened once,
     with the first: that takes longer than a forecast."""
     predictor: Predictor | None = None
+    results: Iterator[ForecastResult | GdelphiError] | None = None
 
     def forecast_from(origin: date) -> ForecastResult:
-        nonlocal predictor
+        nonlocal predictor, results
         streams = settings.flows.streams
         request = ForecastRequest(model, origin, streams=streams, as_of=run.as_of)
         if predictor is None:
             predictor = open_predictor(settings, request)
-        return forecast(settings, request, predictor=predictor)
+        if results is None:
+            left = origins[origins.index(origin) :]
+            results = forecasts(settings, request, left, predictor)
+        these, results = results, None  # what nobody thought of ends them
+        result = next(these)
+        results = these
+        if isinstance(result, GdelphiError):
+            raise result
+        return result
 
     for number, origin in enumerate(origins, start=1):
         on_step(f"forecast {number} of {len(origins)}: from {origin}")

@@ -329,6 +329,12 @@ class FlowSettings(Section):
         None, description="command that is run on a failure, with the message as its standard input"
     )
     timeout_hours: float = Field(12.0, gt=0, description="after which a flow is given up")
+    runner: str = Field(
+        "local",
+        pattern=r"^(local|dask|dask:(tcp|tls|ucx|ws|wss)://\S+)$",
+        description="who shares long work: local (processes of this machine), dask (workers that "
+        "are started here for it), or dask:tcp://HOST:8786, the scheduler of a cluster",
+    )
 
     @field_validator("daily", "training")
     @classmethod

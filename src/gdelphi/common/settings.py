@@ -202,6 +202,23 @@ def description_of(key: str) -> str:
     return model.model_fields[name].description or ""
 
 
+def with_absolute_paths(settings: Settings) -> Settings:
+    """The same for a process whose current folder is another."""
+    changes: dict[str, Any] = {}
+    for key in PATHS:
+        section, _, name = key.rpartition(".")
+        part = getattr(settings, section) if section else settings
+        path: Path | None = getattr(part, name)
+        if path is not None:
+            changes.setdefault(section, {})[name] = path.absolute()
+    top = changes.pop("", {})
+    parts = {
+        section: getattr(settings, section).model_copy(update=given)
+        for section, given in changes.items()
+    }
+    return settings.model_copy(update={**top, **parts})
+
+
 def env_name(key: str) -> str:
     """The environment variable of a setting: `ingest.jobs` is GDELPHI_INGEST_JOBS."""
     return ENV_PREFIX + key.replace(".", "_").upper()

@@ -3,13 +3,19 @@
 Only as many portions are under way as keep all processes busy, so that results waiting for their
 turn stay few. Processes are spawned, not forked: a fork of a process with threads (Arrow, torch)
 may hang. Each limits its linear algebra to one thread: many small products gain nothing from more.
+
+Within `working_with`, portions go to workers elsewhere in place of processes of this machine. What
+such workers are is not known here: the flows have those of a Dask cluster. Whoever shares work is
+the one that commits: workers read, and write files of their own days.
 """
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from contextvars import ContextVar
 from multiprocessing import get_context
 from threading import Thread
 from time import sleep
@@ -27,12 +33,51 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 FEWEST_PORTIONS = 4  # below, further processes are not worth the second that their start takes
 PORTIONS_AHEAD = 3  # for each process
 PARENT_CHECK_SECONDS = 1.0
+PORTIONS_EACH = 16  # that a worker elsewhere is sent, if there is much: each costs up to 90 ms
+LARGEST_PORTION = 8  # times the usual one, so that a killed worker's is soon done again
 
 
 class Work(Protocol[ItemIn, ResultOut]):
     """What is done with an item. It is sent to each process once, so it must be picklable."""
 
     def do(self, item: ItemIn) -> ResultOut: ...
+
+
+class Promised(Protocol):
+    """The results of a portion, which are waited for."""
+
+    def result(self) -> list[Any]: ...
+
+    def cancel(self) -> Any: ...
+
+
+class Workers(Protocol):
+    """Workers elsewhere, each a process of its own that sees the same files."""
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+
+    def submit(self, work: Work[Any, Any], items: Sequence[Any]) -> Promised:
+        """Have a portion done. A worker that is lost is another's work."""
+
+
+_workers: ContextVar[Workers | None] = ContextVar("workers", default=None)
+
+
+@contextmanager
+def working_with(workers: Workers) -> Iterator[None]:
+    """Within the block, work is shared among these."""
+    before = _workers.set(workers)
+    try:
+        yield
+    finally:
+        _workers.reset(before)
+
+
+def have_workers() -> bool:
+    """Whether there are workers elsewhere."""
+    return _workers.get() is not None
 
 
 def share(
@@ -43,8 +88,15 @@ def share(
     processes: int | None = None,
 ) -> Iterator[Result]:
     """The result of each item, in their order."""
+    workers = _workers.get()
+    if workers is not None and len(items) > portion:
+        each = -(-len(items) // (workers.number * PORTIONS_EACH))
+        portions = _portions(items, max(portion, min(each, portion * LARGEST_PORTION)))
+        ahead = PORTIONS_AHEAD * workers.number
+        yield from _in_order(lambda some: workers.submit(work, some), portions, ahead)
+        return
     processes = processes or os.cpu_count() or 1
-    portions = [items[start : start + portion] for start in range(0, len(items), portion)]
+    portions = _portions(items, portion)
     if processes == 1 or len(portions) < FEWEST_PORTIONS:
         with threadpool_limits(1):
             yield from map(work.do, items)
@@ -52,22 +104,35 @@ def share(
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_begin, initargs=(work,)
     ) as pool:
-        under_way: deque[Future[list[Any]]] = deque()
+        ahead = PORTIONS_AHEAD * processes
         try:
-            for some in portions:
-                under_way.append(pool.submit(_do, some))
-                if len(under_way) >= PORTIONS_AHEAD * processes:
-                    yield from under_way.popleft().result()
-            while under_way:
-                yield from under_way.popleft().result()
+            yield from _in_order(lambda some: pool.submit(_do, some), portions, ahead)
         except BrokenProcessPool:
             raise GdelphiError(
                 "a process was killed while it worked, most likely for want of memory: close other "
                 "programs or take fewer days at a time; what is done stays done"
             ) from None
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+
+
+def _portions(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def _in_order(
+    submit: Callable[[Sequence[Item]], Promised], portions: Sequence[Sequence[Item]], ahead: int
+) -> Iterator[Any]:
+    """The results of all portions; whatever ends this, what has not begun is not begun."""
+    under_way: deque[Promised] = deque()
+    try:
+        for some in portions:
+            under_way.append(submit(some))
+            if len(under_way) >= ahead:
+                yield from under_way.popleft().result()
+        while under_way:
+            yield from under_way.popleft().result()
+    finally:
+        for waiting in under_way:
+            waiting.cancel()
 
 
 _work: Work[Any, Any] | None = None  # of this process, when it is one of a pool
@@ -90,3 +155,9 @@ def _end_with_parent(parent: int) -> None:
 def _do(items: Sequence[Any]) -> list[Any]:
     assert _work is not None  # noqa: S101 - set when the process began
     return [_work.do(item) for item in items]
+
+
+def do_alone(work: Work[Item, Result], items: Sequence[Item]) -> list[Result]:
+    """A portion, as a process of a pool does it: linear algebra has one thread."""
+    with threadpool_limits(1):
+        return [work.do(item) for item in items]

@@ -7,22 +7,25 @@ found.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from gdelphi import __version__
-from gdelphi.common.errors import ForecastError
+from gdelphi.common.errors import ForecastError, GdelphiError
 from gdelphi.common.files import text_digest
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import AHEAD, LEVELS
+from gdelphi.common.types import AHEAD, LEVELS, Forecast
+from gdelphi.common.workers import have_workers, share
 from gdelphi.forecast.archive import (
     ForecastArchive,
+    NamingInfo,
     Recipe,
     StoredForecast,
     forecasts_folder,
@@ -35,7 +38,7 @@ from gdelphi.forecast.origin import (
     choose_streams,
     resolve_origin,
 )
-from gdelphi.forecast.precedents import find_precedents
+from gdelphi.forecast.precedents import PastEvent, choose_precedents, past_reports
 from gdelphi.forecast.prediction import Prediction
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.reconstruct import Reconstructor
@@ -52,6 +55,7 @@ from gdelphi.stack.fit import FEWEST_DAYS
 from gdelphi.store.connection import Store, at_one_state
 
 HORIZONS: Final = range(1, AHEAD + 1)
+STREAMS_AT_ONCE: Final = 10  # whose past reports are looked for together
 EVENTS: Final = 5  # likeliest headlines of each level whose arguments are reconstructed
 
 
@@ -81,6 +85,19 @@ class ForecastResult:
     """false: it was there"""
 
 
+@dataclass(frozen=True)
+class NewForecast:
+    """A forecast that is not in the archive yet."""
+
+    recipe: Recipe
+    tables: Mapping[str, pa.Table] | None = None
+    """None: it is there already"""
+    fitted_until: date | None = None
+    named: NamingInfo | None = None
+    snapshot: str | None = None
+    """of the lake that it was made from"""
+
+
 def forecast(
     settings: Settings,
     request: ForecastRequest,
@@ -94,13 +111,75 @@ def forecast(
     Who makes several gives the predictor, which `open_predictor` returns: opening one takes longer
     than a forecast.
     """
-    if request.horizon is not None:
-        check_horizon(request.horizon)
-    at = resolve_origin(
-        settings, request.origin, as_of=request.as_of, allow_partial=request.allow_partial
-    )
+    at = _resolve(settings, request)
     if predictor is None:
         predictor = open_predictor(settings, request, on_step=on_step, on_packed=on_packed)
+    new = _make(settings, request, at, predictor, on_step)
+    return _keep(settings, request, new)
+
+
+def forecasts(
+    settings: Settings,
+    request: ForecastRequest,
+    origins: Sequence[date],
+    predictor: Predictor,
+    on_step: OnStep = silent,
+) -> Iterator[ForecastResult | GdelphiError]:
+    """The same from each of some origins, in their order; where there is none, the reason. Shared
+    with workers, if there are any: they make forecasts, and this process alone keeps them."""
+    work = _OriginWork(settings, request, predictor)
+    if have_workers():
+        ensure_calibrated(predictor, on_step)  # which is kept beside the model
+        made = share(work, origins, portion=1, processes=1)
+    else:
+        made = map(work.do, origins)
+    for new in made:
+        yield new if isinstance(new, GdelphiError) else _keep(settings, request, new)
+
+
+class _OriginWork:
+    """What a worker does with an origin. The model is opened where the work is done."""
+
+    def __init__(
+        self, settings: Settings, request: ForecastRequest, predictor: Predictor | None = None
+    ) -> None:
+        self.settings, self.request = settings, request
+        self._predictor = predictor
+
+    def __getstate__(self) -> dict[str, Any]:
+        out = self.request.out
+        whole = replace(
+            self.request, model=self.request.model.absolute(), out=out and out.absolute()
+        )
+        return {**self.__dict__, "_predictor": None, "request": whole}
+
+    def do(self, item: date) -> NewForecast | GdelphiError:
+        request = replace(self.request, origin=item)
+        try:
+            if self._predictor is None:
+                self._predictor = open_predictor(self.settings, request)
+            at = _resolve(self.settings, request)
+            return _make(self.settings, request, at, self._predictor, silent)
+        except GdelphiError as error:
+            return error
+
+
+def _resolve(settings: Settings, request: ForecastRequest) -> ForecastOrigin:
+    if request.horizon is not None:
+        check_horizon(request.horizon)
+    return resolve_origin(
+        settings, request.origin, as_of=request.as_of, allow_partial=request.allow_partial
+    )
+
+
+def _make(
+    settings: Settings,
+    request: ForecastRequest,
+    at: ForecastOrigin,
+    predictor: Predictor,
+    on_step: OnStep,
+) -> NewForecast:
+    """What a forecast says; without tables if it has been said already."""
     streams = choose_streams(predictor, request.streams, at.origin)
     predictor.sampler.position(at.origin)  # an origin outside the measures: refused before all work
     ensure_calibrated(predictor, on_step)
@@ -112,9 +191,8 @@ def forecast(
         )
     archive = ForecastArchive(request.out or forecasts_folder(settings))
     recipe = recipe_of(predictor, at, streams, week=week)
-    stored = archive.find(recipe)
-    if stored is not None:
-        return ForecastResult(stored, made=False)
+    if archive.find(recipe) is not None:
+        return NewForecast(recipe)
     what = "the week from " if week else ""
     on_step(f"forecasting {what}{at.origin + timedelta(days=1)}")
     predictions = predictor.predict(at.origin, streams, partial=at.partial, week=week)
@@ -122,12 +200,27 @@ def forecast(
     fitted = reconstructor(predictor, at.origin)
     tables = prediction_tables(predictions, _likely_events(predictor, predictions, fitted))
     tables |= week_tables(predictions, predictor.pack)
+    return NewForecast(
+        recipe, tables, fitted.fitted[1], naming_info(predictions), predictor.settings.store_as_of
+    )
+
+
+def _keep(settings: Settings, request: ForecastRequest, new: NewForecast) -> ForecastResult:
+    """Into the archive with it, unless it is there."""
+    archive = ForecastArchive(request.out or forecasts_folder(settings))
+    if new.tables is None or new.fitted_until is None:
+        stored = archive.find(new.recipe)
+        if stored is None:
+            raise ForecastError(
+                f"{archive.path(new.recipe.origin, new.recipe.id)} has been removed"
+            )
+        return ForecastResult(stored, made=False)
     stored = archive.put(
-        recipe,
-        tables,
-        fitted_until=fitted.fitted[1],
-        named=naming_info(predictions),
-        snapshot=predictor.settings.store_as_of,
+        new.recipe,
+        new.tables,
+        fitted_until=new.fitted_until,
+        named=new.named,
+        snapshot=new.snapshot,
     )
     return ForecastResult(stored, made=True)
 
@@ -191,23 +284,31 @@ def _likely_events(
 ) -> list[ReconstructedEvent]:
     """The likeliest headlines of each level with their arguments and evidence."""
     events: list[ReconstructedEvent] = []
-    for prediction in predictions:
-        stream, origin = prediction.stream, prediction.origin
+    for first in range(0, len(predictions), STREAMS_AT_ONCE):
+        some = predictions[first : first + STREAMS_AT_ONCE]
+        asked = [
+            PastEvent(prediction.stream, level, code)
+            for prediction in some
+            for level in LEVELS
+            for code in _likeliest(prediction.level(level))
+        ]
+        origin = some[0].origin
         with Store(predictor.settings).reading() as connection:  # briefly: readers keep writers out
-            for level in LEVELS:
-                forecast = prediction.level(level)
-                likeliest = np.argsort(-forecast.headline, kind="stable")[:EVENTS]  # ties by code
-                for code in (forecast.codes[place] for place in likeliest):
-                    arguments = fitted.arguments(stream, code, origin, level=level)
-                    likely = {
-                        kind: {
-                            candidate.value: candidate.probability
-                            for candidate in arguments.candidates(kind)
-                        }
-                        for kind in KINDS
-                    }
-                    evidence = find_precedents(
-                        connection, stream, code, origin, likely=likely, level=level
-                    )
-                    events.append(ReconstructedEvent(level, replace(arguments, evidence=evidence)))
+            reports = past_reports(connection, asked, origin)
+        for one in asked:
+            arguments = fitted.arguments(one.stream, one.code, origin, level=one.level)
+            likely = {
+                kind: {
+                    candidate.value: candidate.probability
+                    for candidate in arguments.candidates(kind)
+                }
+                for kind in KINDS
+            }
+            evidence = choose_precedents(reports[one], likely=likely)
+            events.append(ReconstructedEvent(one.level, replace(arguments, evidence=evidence)))
     return events
+
+
+def _likeliest(forecast: Forecast) -> list[str]:
+    likeliest = np.argsort(-forecast.headline, kind="stable")[:EVENTS]  # ties by code
+    return [forecast.codes[place] for place in likeliest]

@@ -6,10 +6,10 @@ look into the store for the few events that are shown, by the very codes that we
 not kept in memory beside the arguments, since nobody asks about most of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.types import WORLD, Level
@@ -25,27 +25,46 @@ from gdelphi.measures.phrases import (
     sentence,
 )
 from gdelphi.measures.profiles import standard_events
-from gdelphi.store.connection import Connection
+from gdelphi.store.connection import Connection, arrow_table
 
 RECENT_DAYS = 365  # looked at first; days before only if these have too little
 HALF_LIFE = 30.0  # days in which a report loses half its claim to be shown
 ROWS_LOOKED_AT = 500
+FEW_DAYS = 200  # that are named one by one, so that others need not be read
 
 _COLUMNS: Final[Mapping[Level, str]] = {
     "root": "EventRootCode",
     "base": "EventBaseCode",
     "full": "EventCode",
 }
+# Which rows are taken is found out from few columns; only theirs are read whole.
 _ROWS = """
-    SELECT *, ln(1 + mentions) * pow(0.5, (?::DATE - day) / ?) AS claim FROM (
-        SELECT NewsDay AS day, {actor1} AS actor1, coalesce(EventCode, '') AS code,
-            {actor2} AS actor2, {region} AS region, ActionGeo_CountryCode AS country,
-            GLOBALEVENTID AS id, greatest(coalesce(NumMentions, 1), 0) AS mentions,
-            ActionGeo_FullName AS place, SOURCEURL AS source
-        FROM events WHERE NewsDay BETWEEN ? AND ? AND {level} = ?
-            AND (? OR ActionGeo_CountryCode = ?)
-            AND NewsDay IN (SELECT NewsDay FROM days WHERE loaded > 0))
-    ORDER BY claim DESC, day DESC, id LIMIT ?"""
+    WITH chosen AS MATERIALIZED (
+        SELECT place, day, id, claim FROM (
+            SELECT asked.place, NewsDay AS day, GLOBALEVENTID AS id,
+                ln(1 + greatest(coalesce(NumMentions, 1), 0))
+                    * pow(0.5, ($origin::DATE - NewsDay) / $half_life) AS claim
+            FROM events JOIN asked ON {level} = asked.code AND {country}
+            WHERE NewsDay BETWEEN $since AND $origin AND {days}
+                AND NewsDay IN (SELECT NewsDay FROM days WHERE loaded > 0))
+        QUALIFY row_number() OVER (
+            PARTITION BY place ORDER BY claim DESC, day DESC, id) <= $most)
+    SELECT chosen.place, NewsDay AS day, {actor1} AS actor1, coalesce(EventCode, '') AS code,
+        {actor2} AS actor2, {region} AS region, ActionGeo_CountryCode AS country,
+        GLOBALEVENTID AS id, greatest(coalesce(NumMentions, 1), 0) AS mentions,
+        ActionGeo_FullName AS named, SOURCEURL AS source, claim
+    FROM chosen JOIN events ON GLOBALEVENTID = chosen.id AND NewsDay = chosen.day
+    WHERE NewsDay BETWEEN $since AND $origin AND {days}
+    ORDER BY chosen.place, claim DESC, day DESC, id"""
+
+
+class PastEvent(NamedTuple):
+    """An event of a stream whose past reports are wanted."""
+
+    stream: str
+    level: Level
+    code: str
+
 
 Likely = Mapping[ArgumentKind, Mapping[str, float]]
 """For each kind of argument the likely values and their probabilities."""
@@ -58,6 +77,10 @@ class Precedent(SourceRow):
     day: date
     phrase: str
     """who did what to whom, and where"""
+
+
+PastReport = tuple[float, dict[ArgumentKind, str], Precedent]
+"""how much it claims to be shown, its arguments, the row"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +107,16 @@ def find_precedents(
     Of each source one report is taken; of reports without a source, all. `likely` gives reports
     with these arguments precedence.
     """
-    rows = _rows(connection, stream, code, level=level or level_of(code), origin=origin, most=most)
+    asked = PastEvent(stream, level or level_of(code), code)
+    return choose_precedents(
+        past_reports(connection, [asked], origin, most=most)[asked], most=most, likely=likely
+    )
+
+
+def choose_precedents(
+    rows: Sequence[PastReport], *, most: int = 5, likely: Likely | None = None
+) -> Precedents:
+    """The same from the past reports of an event."""
     ranked = sorted(
         ((claim * _agreement(arguments, likely or {}), row) for claim, arguments, row in rows),
         key=lambda claimed: -claimed[0],
@@ -112,23 +144,77 @@ def _agreement(arguments: Mapping[ArgumentKind, str], likely: Likely) -> float:
     return score
 
 
-def _rows(
-    connection: Connection, stream: str, code: str, *, level: Level, origin: date, most: int
-) -> list[tuple[float, dict[ArgumentKind, str], Precedent]]:
-    if code not in standard_events(level):
-        raise ArgumentsError(f"no standard event {code!r} at level {level}")
-    sql = _ROWS.format(
-        actor1=actor_key_sql(1), actor2=actor_key_sql(2), region=REGION_SQL, level=_COLUMNS[level]
-    )
-    rows = []
-    for since in (origin - timedelta(days=RECENT_DAYS), date.min):
-        rows = connection.rows(
-            sql,
-            [origin, HALF_LIFE, since, origin, code, stream == WORLD, stream, ROWS_LOOKED_AT],
+def past_reports(
+    connection: Connection, asked: Sequence[PastEvent], origin: date, *, most: int = 5
+) -> dict[PastEvent, list[PastReport]]:
+    """Up to ROWS_LOOKED_AT past reports of each event, none after the origin. For many events at
+    once the store is looked through once for a level, and not once for each event."""
+    for _, level, code in asked:
+        if code not in standard_events(level):
+            raise ArgumentsError(f"no standard event {code!r} at level {level}")
+    found: dict[PastEvent, list[PastReport]] = {one: [] for one in asked}
+    recent = origin - timedelta(days=RECENT_DAYS)
+    for since in (recent, date.min):
+        lacking = [one for one in found if len(found[one]) < most]
+        groups: dict[tuple[Level, bool], list[PastEvent]] = {}
+        for one in lacking:
+            groups.setdefault((one.level, one.stream == WORLD), []).append(one)
+        for (level, world), group in groups.items():
+            days = "true" if since == recent else _days_with(connection, group, level, recent)
+            if days is not None:
+                found |= _look(connection, group, level, world=world, since=since, origin=origin,
+                               days=days)  # fmt: skip
+    return found
+
+
+def _days_with(
+    connection: Connection, group: Sequence[PastEvent], level: Level, before: date
+) -> str | None:
+    """SQL for the days that have such events at all, by the sums of days, if they are few; None if
+    there are none before a day, so that another look is of no use."""
+    streams = {one.stream for one in group}
+    days = [
+        day
+        for (day,) in connection.rows(
+            f"SELECT DISTINCT NewsDay FROM day_sums WHERE list_contains(?, {_COLUMNS[level]})"
+            " AND (? OR list_contains(?, Stream))",
+            [[one.code for one in group], WORLD in streams, sorted(streams)],
         )
-        if len(rows) >= most:
-            break
-    return [_row(*row) for row in rows]
+    ]
+    if not any(day < before for day in days):
+        return None
+    if len(days) > FEW_DAYS:
+        return "true"
+    named = ", ".join(f"DATE '{day}'" for day in sorted(days))
+    return f"NewsDay IN ({named})"
+
+
+def _look(
+    connection: Connection,
+    group: Sequence[PastEvent],
+    level: Level,
+    *,
+    world: bool,
+    since: date,
+    origin: date,
+    days: str,
+) -> dict[PastEvent, list[PastReport]]:
+    sql = _ROWS.format(
+        actor1=actor_key_sql(1), actor2=actor_key_sql(2), region=REGION_SQL, level=_COLUMNS[level],
+        country="true" if world else "ActionGeo_CountryCode = asked.stream", days=days,
+    )  # fmt: skip
+    given = arrow_table(
+        ("place", "stream", "code"),
+        [(place, one.stream, one.code) for place, one in enumerate(group)],
+    )
+    found: dict[PastEvent, list[PastReport]] = {one: [] for one in group}
+    with connection.registered("asked", given):
+        for place, *row in connection.rows(
+            sql,
+            {"origin": origin, "half_life": HALF_LIFE, "since": since, "most": ROWS_LOOKED_AT},
+        ):
+            found[group[place]].append(_row(*row))
+    return found
 
 
 def _row(
@@ -139,7 +225,7 @@ def _row(
     region: str,
     country: str | None,
     *rest: object,
-) -> tuple[float, dict[ArgumentKind, str], Precedent]:
+) -> PastReport:
     event_id, mentions, place, source, claim = rest
     first, second = canonical(actor1), canonical(actor2)
     return (

@@ -11,7 +11,7 @@ goes on. Nothing of what is written depends on how many processes there were.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -62,6 +62,16 @@ class BacktestRequest:
     refit: int | None = None
     """days after which what is published is fitted again; None: never"""
 
+    def with_absolute_paths(self) -> "BacktestRequest":
+        """The same for a process whose current folder is another."""
+        given = self.options
+        options = replace(
+            given,
+            world=given.world and given.world.absolute(),
+            text_model=given.text_model and given.text_model.absolute(),
+        )
+        return replace(self, model=self.model.absolute(), out=self.out.absolute(), options=options)
+
 
 class BacktestProgress(Protocol):
     """Is told how far a backtest is."""
@@ -91,7 +101,7 @@ def backtest(
         schedule = None
         if request.refit is not None:
             first = first_allowed(predictor, request)
-            schedule = RefitSchedule(request.out / "refits", first, request.refit)
+            schedule = RefitSchedule(request.out.absolute() / "refits", first, request.refit)
         judge = BacktestDay(predictor.settings, predictor, request.options, schedule)
         about = {  # may differ from run to run of the same backtest
             "gdelphi": __version__,
@@ -137,7 +147,7 @@ class _DayWork:
         self._judge = judge
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_judge": None}
+        return {**self.__dict__, "_judge": None, "request": self.request.with_absolute_paths()}
 
     @property
     def judge(self) -> BacktestDay:
@@ -273,6 +283,8 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
     text_model, horizon = plain.pop("text_model"), plain.pop("horizon")
     if options.week:  # else as before there were weeks
         plain["horizon"] = horizon
+    if not options.only_probabilities:  # else as before there was the choice
+        del plain["only_probabilities"]
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]

@@ -70,6 +70,8 @@ class BacktestOptions:
     """folder of a text forecaster, one more member"""
     horizon: int = 1
     """days ahead: more than 1 judges the whole week too"""
+    only_probabilities: bool = False
+    """whole futures and the expected day, which take most of the time, are not judged"""
 
     @property
     def week(self) -> bool:
@@ -85,7 +87,7 @@ class OriginAnswers(NamedTuple):
     futures: list[StreamFutures]
     """of each stream, as published"""
     moved: list[StreamFutures] | None
-    """moved futures; None: these are published"""
+    """moved futures; None: these are published, or none are judged"""
     published: list[Forecast]
     """of each stream, whether it is judged or not"""
     week: OriginWeek | None
@@ -117,10 +119,13 @@ class BacktestDay:
             self._oracles = [panel.oracle(), panel.oracle(knows_all=True)]
             self._week_oracle = panel.week_oracle() if options.week else None
         self.names = self._choose_names()
-        self._futures = FutureJudge(predictor, text=options.text, seed=options.seed)
+        whole = options.level == "root" and not options.only_probabilities
+        self._futures = (
+            FutureJudge(predictor, text=options.text, seed=options.seed) if whole else None
+        )
         self._expected = (
             ExpectedJudge(predictor.decoder, text=options.text, seed=options.seed)
-            if predictor.decoder is not None and options.level == "root"
+            if predictor.decoder is not None and whole
             else None
         )
 
@@ -162,16 +167,18 @@ class BacktestDay:
         }
         at_origin = OriginForecasts(self.predictor, origin, publishers)
         places = range(len(self.predictor.streams))
-        futures = moved = [at_origin.futures(place, moved=True) for place in places]
-        if not self.predictor.moves_atoms:
-            futures = [at_origin.futures(place, moved=False) for place in places]
+        moves = self.predictor.moves_atoms
+        futures = [at_origin.futures(place, moved=moves) for place in places]
+        moved = None
+        if not moves and self._futures is not None:
+            moved = [at_origin.futures(place, moved=True) for place in places]
         published = [at_origin.published(place, futures[place])[level] for place in places]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}
         return OriginAnswers(
             {name: answers[name] for name in self.names},
             futures,
-            None if self.predictor.moves_atoms else moved,
+            moved,
             published,
             at_origin.week if self.options.week else None,
         )
@@ -185,7 +192,7 @@ class BacktestDay:
         shares = shares_of(history.weights[:, (day - history.days[0]).days])
         scores = (
             self._futures.day(origin, futures, moved, published)
-            if self.options.level == "root"
+            if self._futures is not None
             else []
         )
         of_week = {} if week is None else {"week": self._week_table(origin, week)}

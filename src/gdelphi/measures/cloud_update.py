@@ -10,7 +10,7 @@ the clouds together with the store's version, which is read from the ledger alon
 only in a transaction that enters a file as loaded. Whoever opens a model compares the versions.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -24,6 +24,7 @@ from gdelphi.common.errors import MeasuresError
 from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD, BoolArray, IntArray
+from gdelphi.common.workers import have_workers, share
 from gdelphi.measures.clouds import (
     Cloud,
     Coded,
@@ -83,18 +84,46 @@ def gather(
         stale = [
             facts for facts in wanted if force or manifest.known.get(facts.day) != facts.fingerprint
         ]
-        for stretch in _stretches(connection, stale):
-            for facts, clouds in _clouds(connection, stretch):
-                write_day(files, facts, clouds)
+        stretches = list(_stretches(connection, stale))
+        made: Iterator[Iterable[_Written]]
+        if have_workers():
+            made = share(_Work(settings), stretches, portion=1, processes=1)
+        else:  # day by day, with all cores at work for DuckDB
+            made = (_write_days(connection, files, stretch) for stretch in stretches)
+        for written in made:
+            for facts, its_rows, its_points in written:
                 manifest.known[facts.day] = facts.fingerprint
-                rows += sum(cloud.volume for cloud in clouds if cloud.stream == WORLD)
-                points += sum(len(cloud) for cloud in clouds)
-                done += 1
+                rows, points, done = rows + its_rows, points + its_points, done + 1
                 if on_day:
                     on_day(done, len(stale), rows)
             manifest.save()
     seconds = perf_counter() - began
     return Gathered(done, len(wanted) - done, removed, rows, points, seconds)
+
+
+_Written = tuple[DayFacts, int, int]
+"""a day, its rows and its points"""
+
+
+def _write_days(
+    connection: Connection, files: DayFolder, stretch: list[DayFacts]
+) -> Iterator[_Written]:
+    for facts, clouds in _clouds(connection, stretch):
+        write_day(files, facts, clouds)
+        rows = sum(cloud.volume for cloud in clouds if cloud.stream == WORLD)
+        yield facts, rows, sum(len(cloud) for cloud in clouds)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker needs to make the clouds of a stretch of days."""
+
+    settings: Settings
+
+    def do(self, item: list[DayFacts]) -> list[_Written]:
+        files = DayFolder(measures_folder(self.settings) / "clouds")
+        with Store(self.settings).reading() as connection:
+            return list(_write_days(connection, files, item))
 
 
 def stale_days(settings: Settings) -> list[date]:

@@ -1,6 +1,7 @@
 """The data of a training of the measure transformer: pack, splits, and the sizes that follow."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -113,10 +114,12 @@ def load_training_data(
     *,
     device: torch.device | str = "cpu",
     with_stack: bool = True,
+    stack_in: Path | None = None,
 ) -> TrainingData:
     """Load what a training reads; a pack is made if there is none of these days, a stack fitted if
     there is none of this pack, and a cell network trained on a device if there is none of this
-    stack. The last two take minutes: for an estimate they can be left out."""
+    stack. The last two take minutes: for an estimate they can be left out. With `stack_in`, the
+    folder of a model, the stack is copied there first, and its cell network trained there."""
     space = load_space(measures_folder(settings) / "space")
     packed = pack_days(settings, space, on_day=on_day)
     pack = Pack(packed.folder)
@@ -125,6 +128,7 @@ def load_training_data(
     stack = PackStack(None)
     if with_stack:
         stack = stack_of_pack(settings, sequences, on_step)
+        stack = stack if stack_in is None else stack.copied(stack_in)
     if with_stack and stack.folder is None:
         on_step(f"no stack of counts: {stack.reason}; the simple stack is the bar")
     return TrainingData(

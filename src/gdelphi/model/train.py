@@ -113,12 +113,14 @@ def train(
     progress: TrainProgress | None = None,
     tensorboard: bool = False,
     futures: FutureSettings | None = None,
+    own_stack: bool = False,
 ) -> Trained:
     """Train a model into a folder, and its decoder into a folder of it; resume an earlier run of
     the same settings and data.
 
     With `tensorboard`, its metrics are shown there too. `futures` is for studies of how they are
-    drawn and compared.
+    drawn and compared. With `own_stack` the cell network is fitted in the model's folder, for
+    trainings at the same time: there is one only beside the stack that they share.
     """
     if tensorboard:
         summary_writer()  # before the long work: is it installed?
@@ -126,7 +128,11 @@ def train(
         watcher = progress if progress and accelerator.is_main_process else SILENT
         with main_process_first(accelerator):
             data = load_training_data(
-                settings, watcher.packed, watcher.stage, device=accelerator.device
+                settings,
+                watcher.packed,
+                watcher.stage,
+                device=accelerator.device,
+                stack_in=out if own_stack else None,
             )
         task = MeasureTask(data, accelerator.device, futures)
         trained = run_training(

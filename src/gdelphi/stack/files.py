@@ -25,7 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.files import atomic_write, text_digest
+from gdelphi.common.files import atomic_write, file_digest, text_digest
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import TARGETS
@@ -43,6 +43,7 @@ from gdelphi.stack.week_lines import WeekFit, WeekLines
 FORMAT: Final = 2  # of what is read
 FITTED: Final = 4  # of what is fitted: an older fit is made anew for a new model
 FOLDER: Final = "stack"  # in that of a model
+STACK: Final = "stack.json"
 KEPT: Final = 2  # fits of earlier packs that stay beside a new one
 
 
@@ -165,8 +166,20 @@ class PackStack:
     def load(self) -> StackFit | None:
         return None if self.folder is None else load_stack(self.folder)
 
+    def copied(self, out: Path) -> "PackStack":
+        """The same in the folder of a model, unless it is there."""
+        place = out / FOLDER
+        if self.folder is not None and not (
+            (place / STACK).exists()
+            and file_digest(place / STACK) == file_digest(self.folder / STACK)
+        ):
+            self.copy(out)
+        return self if self.folder is None else PackStack(place)
+
     def copy(self, out: Path) -> None:
         """Into the folder of a model, in place of one that is there."""
+        if self.folder == out / FOLDER:
+            return
         if self.folder is None:
             shutil.rmtree(out / FOLDER, ignore_errors=True)
             return

@@ -10,6 +10,7 @@ from rich.progress import TaskID
 from rich.table import Table
 
 from gdelphi.app.console import Bars, chance, err, grid, number, out, skill_cells, table
+from gdelphi.app.elsewhere import carry_out
 from gdelphi.app.options import (
     ConfigOption,
     EventLevel,
@@ -66,6 +67,13 @@ def command(
         bool | None,
         typer.Option("--text/--no-text", help="ROUGE of futures [if its libraries are there]."),
     ] = None,
+    only_probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--only-probabilities",
+            help="Leave out whole futures and the expected day: a fraction of the time.",
+        ),
+    ] = False,
     text_model: Annotated[
         Path | None,
         typer.Option("--text-model", help="Folder of a text forecaster: one more member."),
@@ -109,13 +117,16 @@ def command(
             options = BacktestOptions(
                 level.value, parse_names(forecasters), world, futures, seed,
                 text_can_be_scored() if text is None else text, text_model, horizon,
+                only_probabilities,
             )  # fmt: skip
             request = BacktestRequest(
                 model_folder(settings, model), out, since, until, every, options, allow_fitted,
                 processes, refit,
             )  # fmt: skip
             with goes_on_from("here"):
-                summary = backtest(settings, request, bar)
+                summary = carry_out(
+                    settings, "backtest", lambda settings: backtest(settings, request, bar), config
+                )
     show_backtest(summary, out, json=json)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gdelphi.app.console import Bars, grid, out, print_json
+from gdelphi.app.elsewhere import carry_out
 from gdelphi.app.options import ConfigOption, JsonOption, StoreOption, WaitOption, settings_from
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def command(
         embed__device=device,
     ).settings
     with EmbedBars() as bars:
-        result = embed(settings, refit=refit, force=force, progress=bars)
+        result = carry_out(
+            settings,
+            "embed",
+            lambda settings: embed(settings, refit=refit, force=force, progress=bars),
+            config,
+        )
     show_result(result, json=json)
 
 

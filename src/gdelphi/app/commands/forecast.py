@@ -1,7 +1,7 @@
 """`gdelphi forecast`: what is likely to happen next. The stage is `forecast/forecast.py`."""
 
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdelphi.app.console import Steps, first_of, out, print_json, table
+from gdelphi.app.elsewhere import carry_out
 from gdelphi.app.options import (
     FURTHEST,
     CompleteAsOfOption,
@@ -24,13 +25,16 @@ from gdelphi.app.options import (
     WaitOption,
     let_threads_sleep,
     model_folder,
+    parse_day,
     settings_from,
 )
+from gdelphi.common.errors import ConfigError, GdelphiError
 from gdelphi.common.percent import percent
 
 if TYPE_CHECKING:
+    from gdelphi.common.settings import Settings
     from gdelphi.forecast.archive import ForecastManifest
-    from gdelphi.forecast.forecast import ForecastResult
+    from gdelphi.forecast.forecast import ForecastRequest, ForecastResult
     from gdelphi.forecast.summary import HeadlineProbability, StreamSummary, WeekSummary
 
 FEW = 3  # streams that are shown one by one
@@ -56,6 +60,15 @@ def command(
     futures: FuturesOption = 100,
     seed: FuturesSeedOption = 0,
     allow_partial: PartialOption = False,
+    to: Annotated[
+        date | None,
+        typer.Option(
+            "--to",
+            parser=parse_day,
+            metavar="DAY",
+            help="Forecast from all complete days from --origin to this one.",
+        ),
+    ] = None,
     as_of: CompleteAsOfOption = None,
     out: ForecastsOption = None,
     json: JsonOption = False,
@@ -67,7 +80,8 @@ def command(
 
     For each stream a hundred possible next days, the probability of every standard event, and who
     is likely to do what to whom. A forecast is a folder of its own that is never written over; the
-    same one asked for again is found.
+    same one asked for again is found. With --to there is one from each day, by the workers that
+    flows.runner names, if it does.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
     let_threads_sleep()
@@ -78,8 +92,56 @@ def command(
             model=model_folder(settings, model), origin=origin, streams=streams, horizon=horizon,
             futures=futures, seed=seed, allow_partial=allow_partial, as_of=as_of, out=out,
         )  # fmt: skip
-        result = forecast(settings, request, on_step=steps.step, on_packed=steps.packed)
-    show_forecast(result, json=json)
+        if to is not None:
+            results = carry_out(
+                settings, "forecast", lambda settings: _from_days(settings, request, to, steps),
+                config,
+            )  # fmt: skip
+        else:
+            result = forecast(settings, request, on_step=steps.step, on_packed=steps.packed)
+    if to is not None:
+        show_forecasts(results, json=json)
+    else:
+        show_forecast(result, json=json)
+
+
+def _from_days(
+    settings: "Settings", request: "ForecastRequest", to: date, steps: Steps
+) -> "list[ForecastResult]":
+    """A forecast from each complete day."""
+    from gdelphi.app.pipeline import possible_origins, today
+    from gdelphi.forecast.forecast import forecasts, open_predictor
+
+    since = request.origin
+    if since == "latest" or since > to:
+        raise ConfigError(f"--to {to}: give an earlier day with --origin")
+    days = possible_origins(settings, request.as_of or today())
+    origins = [day for day in days if since <= day <= to]
+    if not origins:
+        raise ConfigError(f"no complete day from {since} to {to}: `gdelphi status` says why")
+    predictor = open_predictor(settings, request, on_step=steps.step, on_packed=steps.packed)
+    made: list[ForecastResult] = []
+    for number, result in enumerate(forecasts(settings, request, origins, predictor, steps.step)):
+        if isinstance(result, GdelphiError):
+            raise result
+        steps.step(f"forecast {number + 1:,} of {len(origins):,}: from {origins[number]}")
+        made.append(result)
+    return made
+
+
+def show_forecasts(results: "list[ForecastResult]", *, json: bool) -> None:
+    """Print where forecasts are kept."""
+    lines = [
+        (str(result.forecast.manifest.recipe.origin), result.made, str(result.forecast.folder))
+        for result in results
+    ]
+    if json:
+        print_json([dict(zip(("origin", "made", "folder"), line, strict=True)) for line in lines])
+        return
+    shown = table("origin", "", "folder")
+    for origin, made, folder in lines:
+        shown.add_row(origin, "made" if made else "was there", folder)
+    out.print(shown)
 
 
 def show_forecast(result: "ForecastResult", *, json: bool) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gdelphi.app.console import Bars, first_of, grid, out, print_json
+from gdelphi.app.elsewhere import carry_out
 from gdelphi.app.options import ConfigOption, JsonOption, StoreOption, WaitOption, settings_from
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def command(
         sequences__variants=variants,
     ).settings
     with Bars() as bars:
-        result = make_sequences(settings, seed=seed, on_day=bars.packed)
+        result = carry_out(
+            settings,
+            "sequences",
+            lambda settings: make_sequences(settings, seed=seed, on_day=bars.packed),
+            config,
+        )
     show_result(result, json=json)
 
 
