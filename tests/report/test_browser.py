@@ -9,7 +9,6 @@ import pytest
 
 from gdelphi.common.percent import percent, thousandths
 from gdelphi.report import views
-from gdelphi.report.content import PastSaid, Report, Timeline, Yesterday
 from gdelphi.report.page import (
     FrontEntry,
     render,
@@ -18,25 +17,13 @@ from gdelphi.report.page import (
 from helpers.browser import browser, is_too_wide, opened
 from helpers.report_example import STREAMS, example_report
 from helpers.report_hostile import hostile_report
+from helpers.report_past import with_past
 
 __all__ = ["browser"]
 
 PHONE, DESKTOP = 380, 1280
 WIDTHS = (390, 820, 1280)
 SECTIONS = {"full": 8, "hostile": 7, "tomorrow": 6, "none": 5}
-
-
-def with_past(report: Report) -> Report:
-    """A report with a judged day, and with what was said and came of its countries."""
-    record = report.record
-    judged = Yesterday(
-        day=report.origin, asked=240, expected=61.5, came=58, brier=0.08, stack=0.09,
-        misses=record.misses[:3], hits=record.hits[:3],
-    )  # fmt: skip
-    line = PastSaid(code="14", label="Protest", published=[0.2] * 60, came=[True, None] * 30)
-    past = Timeline(source="forecasts", days=report.days[:60], lines=[line])
-    countries = [country.model_copy(update={"timeline": past}) for country in report.countries]
-    return report.model_copy(update={"yesterday": judged, "countries": countries})
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ function eventItem(event) {
     : h("dd", {}, "unknown"));
   return h("li", {},
     h("header", {}, h("h5", {}, bdi(`${DATA.codes[event.code][0]} ${label(event.code)}`)), h("span", { class: "quiet" }, `headline ${percent(event.headline)}, is reported ${percent(event.occurs)}`)),
-    h("dl", { class: "arguments" }, list("Who", who), h("div", { class: "arrow", "aria-hidden": "true" }, "→"), list("to whom", whom), list("where", where, "place")),
+    h("dl", { class: "arguments" }, list("Who", who), list("to whom", whom, "whom"), list("where", where, "place")),
     h("div", {}, h("p", { class: "evidence-title" }, "Past reports that speak for it"), h("ul", { class: "evidence" }, event.evidence.map((item) =>
       h("li", {}, `${shortDay(item.day)}: `, bdi(item.words), item.place ? [", ", bdi(item.place)] : null, ` (${item.mentions} mentions; `, source(item), ")")))));
 }
