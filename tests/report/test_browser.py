@@ -4,6 +4,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -329,3 +330,29 @@ def test_without_a_week_the_page_says_so_and_has_no_strip(browser: Any, folder: 
         assert page.locator("#section-week, table.strip").count() == 0
         assert page.locator("ol.changes > li").count() > 0
         assert watch.trouble == []
+
+
+def test_charts_are_saved_from_a_page_in_a_folder(browser: Any, folder: Path) -> None:
+    """Both kinds, of what the script draws and of what the page brings, without a server."""
+    with opened(browser, folder / "full.html") as (page, watch):
+        name = text(page, "#country h3 bdi")
+        for place, beginning in (
+            (".past-said figure", f"{name}: Protest"),
+            ("#country .fan", f"{name}: possible days"),
+            (".world", "Conflict: any surge within the week"),
+            (".calibrations figure", "Said and come"),
+        ):
+            with page.expect_download() as waited:
+                page.locator(f"{place} .save button").first.click()
+            saved = Path(waited.value.path()).read_text(encoding="utf-8")
+            root = ElementTree.fromstring(saved)
+            assert str(root[0].text).startswith(beginning)
+            assert waited.value.suggested_filename.endswith(".svg")
+            assert "var(" not in saved and "href" not in saved
+            assert 'class="' not in saved
+        with page.expect_download() as waited:
+            page.locator(".past-said figure .save button").nth(1).click()
+        picture = Path(waited.value.path()).read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert waited.value.suggested_filename.endswith("-timeline-14.png")
+        assert watch.messages + watch.dialogs == []

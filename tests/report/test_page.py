@@ -181,7 +181,9 @@ def test_no_style_or_event_attribute_and_no_address_beyond_the_reports(
     for _, attributes in reader.tags:
         assert not [name for name in attributes if name == "style" or name.startswith("on")]
     for address in reader.addresses():
-        assert re.fullmatch(r"#.*|(\.\./)?[a-z_]+\.(html|json|md|csv|xml)", address), address
+        assert re.fullmatch(r"#.*|(\.\./|charts/)?[a-z_]+\.(html|json|md|csv|xml|svg)", address), (
+            address
+        )
 
 
 def test_hostile_text_stays_text(hostile: str) -> None:

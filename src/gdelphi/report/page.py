@@ -39,8 +39,8 @@ from gdelphi.report.week_content import WeekReport
 
 STYLES: Final = ("base.css", "week.css", "overview.css", "country.css")
 SCRIPTS: Final = (
-    "base.js", "map.js", "table.js", "charts.js", "fan.js", "week.js", "timeline.js",
-    "explain.js", "country.js", "start.js",
+    "base.js", "map.js", "table.js", "save.js", "charts.js", "fan.js", "week.js",
+    "timeline.js", "explain.js", "country.js", "start.js",
 )  # fmt: skip
 FRONT_SCRIPTS: Final = ("base.js",)
 HEADLINE_CHANGES: Final = 3
