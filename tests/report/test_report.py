@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from gdelphi.app.commands import report as report_command
+from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import ForecastError, ReportError
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
@@ -158,6 +159,28 @@ def test_a_report_whose_folder_is_deleted_is_in_no_list(
     old = made(settings, forecasts, origin=day_at(69)).folder
     shutil.rmtree(old)
     assert entries(made(settings, forecasts).folder.parent) == [f"{ORIGIN}/index.html"]
+
+
+def test_a_report_lies_beside_that_of_a_week_before(
+    settings: Settings, streams: tuple[str, ...], forecasts: Path
+) -> None:
+    stored(forecasts, recipe_at(ORIGIN - timedelta(days=7), streams))
+    before = made(settings, forecasts, origin=ORIGIN - timedelta(days=7)).folder
+    now = made(settings, forecasts).folder
+    assert not (before / "beside.html").exists()
+    assert f'src="../{before.name}/index.html"' in (now / "beside.html").read_text()
+    assert 'href="beside.html"' in (now / "index.html").read_text()
+    assert 'href="beside.html"' not in (before / "index.html").read_text()
+
+
+def test_charts_are_pictures_too_where_that_is_wanted(settings: Settings, forecasts: Path) -> None:
+    folder = made(changed(settings, "report", charts="png"), forecasts).folder / "charts"
+    assert (
+        {path.stem for path in folder.glob("*.png")}
+        == {path.stem for path in folder.glob("*.svg")}
+        != set()
+    )
+    assert damaged_files(folder.parent) == []
 
 
 # --- what stands at the top -----------------------------------------------------------------------

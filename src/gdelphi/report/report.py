@@ -39,6 +39,7 @@ from gdelphi.report.banners import (
     banners,
     is_stale,
 )
+from gdelphi.report.beside import BESIDE, beside_page
 from gdelphi.report.changes import changes_of
 from gdelphi.report.charts import chart_files, chart_png
 from gdelphi.report.choose import (
@@ -125,7 +126,10 @@ def make_report(
     folder = out / report.origin.isoformat()
     with _alone(out):
         links = links_of(report.origin, days_in(out))
-        _put(folder, _files(report, links, settings.report.charts))
+        files = _files(report, links, settings.report.charts)
+        if links.week_before:
+            files = {BESIDE: beside_page(report, out, links.week_before), **files}
+        _put(folder, files)
         tell_neighbours(out, report.origin)
         warnings = write_lists(
             out, title=clean(settings.report.title), address=settings.report.address
