@@ -40,8 +40,10 @@ RULES: Final = """
 .title{font-size:17px;font-weight:700}.quiet{fill:QUIET;font-size:11px}
 .small{fill:QUIET;font-size:10px}.grid{stroke:RULE;stroke-width:1}
 .range{stroke:RULE;stroke-width:5}.usual{stroke:MORE;stroke-width:2.5}.said{fill:ACCENT}
-.line{fill:none;stroke:ACCENT;stroke-width:1.5;stroke-linejoin:round}.came{fill:MORE}
-.not{fill:QUIET}.diagonal{stroke:QUIET;stroke-dasharray:3 3}.band{fill:ACCENT;opacity:.14}
+.line{fill:none;stroke:ACCENT;stroke-width:1.5;stroke-linejoin:round}
+.came{stroke:MORE;stroke-width:5.6;stroke-linecap:round}
+.not{stroke:QUIET;stroke-width:2.4;stroke-linecap:round}
+.diagonal{stroke:QUIET;stroke-dasharray:3 3}.band{fill:ACCENT;opacity:.14}
 .calibration polyline{fill:none;stroke:ACCENT;stroke-width:1.3}.calibration circle{fill:ACCENT}
 .calibration text{fill:QUIET;font-size:10px}.land{stroke:BORDER;stroke-width:.4}.none{fill:NONE}
 .known{fill:KNOWN}.q0{fill:Q0}.q1{fill:Q1}.q2{fill:Q2}.q3{fill:Q3}.q4{fill:Q4}.q5{fill:Q5}
@@ -151,11 +153,13 @@ def _past_said(line: PastSaid, top: float) -> Markup:
         said += f"{pen}{170 + step * at:.1f} {low - (low - high) * value:.1f}"
         pen = "L"
     dots = Markup("").join(
-        Markup('<circle class="{}" cx="{:.1f}" cy="{:g}" r="{}"/>').format(
-            "came" if came else "not", 170 + step * at, high if came else low, 2.8 if came else 1.2
+        Markup('<path class="{}" d="{}"/>').format(
+            kind,
+            "".join(
+                f"M{170 + step * at:.1f} {y:g}h0" for at, was in enumerate(line.came) if was is came
+            ),
         )
-        for at, came in enumerate(line.came)
-        if came is not None
+        for kind, came, y in (("came", True, high), ("not", False, low))
     )
     known = [came for came in line.came if came is not None]
     expected = sum(value for value in line.published if value is not None)
