@@ -1,6 +1,7 @@
 """Study: how often alerts come true, and how many are false. Prints a Markdown table.
 
-    python benchmarks/alerts.py FOLDER [--preset default] [--steps 100] [--origins 91]
+    python benchmarks/alerts.py FOLDER [--preset default] [--days N] [--streams N] [--steps 100]
+                                [--origins 91]
 
 Simulates a world in the folder, takes it through the store, measures and training, forecasts from
 the last origins (all of them after validation B: nothing has seen a day that is forecast), scores,
@@ -113,10 +114,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--preset", default="default")
+    parser.add_argument("--days", type=int, help="of the world [the preset's]")
+    parser.add_argument("--streams", type=int, help="of the world [the preset's]")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--origins", type=int, default=91)
     arguments = parser.parse_args()
-    world = world_config(arguments.preset, {})
+    size = {"days": arguments.days, "streams": arguments.streams}
+    given = {name: value for name, value in size.items() if value}
+    world = world_config(arguments.preset, given)
     settings = prepare(arguments.folder, world, arguments.steps)
     as_of = world.start + timedelta(days=world.days)
     origins = [as_of - timedelta(days=back) for back in range(arguments.origins, 0, -1)]

@@ -11,6 +11,7 @@ import pytest
 
 from gdelphi.common.percent import percent
 from gdelphi.report import views
+from gdelphi.report.content import DataGap
 from gdelphi.report.outlines import (
     HEIGHT,
     WIDTH,
@@ -124,6 +125,16 @@ def test_a_report_without_forecast_shows_what_is_there() -> None:
     assert "Nothing judged yet" in page
     assert "section-changes" not in sections(page)
     assert "Traceback" not in page
+
+
+def test_data_are_called_complete_only_where_nothing_of_the_day_is_missing() -> None:
+    report = example_report(streams=("KE",), futures=2).model_copy(
+        update={"missing": [], "partial": False}
+    )
+    assert "Data complete" in render(report)
+    gap = DataGap(first=report.origin, last=report.origin, why="2 files are missing")
+    cut = render(report.model_copy(update={"missing": [gap]}))
+    assert "Last file loaded" in cut and "Data complete" not in cut
 
 
 def test_a_report_without_countries_is_a_page() -> None:
