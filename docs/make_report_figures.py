@@ -1,13 +1,16 @@
-"""Takes the pictures of a report: python docs/make_report_figures.py A/index.html [B/index.html]
+"""Takes the pictures of a report: python docs/make_report_figures.py PAGE BARE
 
-The page is opened in chromium without network, on a desk, on a phone and in the dark; the pictures
-of docs/figures/report-*.png are parts of it. The second page is one of a store without a model.
+PAGE is the index.html of a report of which another of a week before lies in the same folder, BARE
+that of a store without a model. They are opened in chromium without network at three widths, in
+the light and in the dark; the pictures of docs/figures/report-*.png are parts of them, in few
+colours, so that all together stay below 3 MB.
 """
 
 import io
 import shutil
 import sys
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,77 +19,73 @@ from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).with_name("figures")
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WINDOWS = ((390, 844), (768, 1024), (1280, 900))
+SCHEMES = ("light", "dark")
+COLOURS = 80
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One view of the page: its name, window, and the element to begin at."""
+    """A part of a page: its name, where it begins, and how many windows it is high."""
 
     name: str
-    width: int
-    height: int
+    page: Path
     start: str = "body"
-    scheme: str = "light"
+    windows: float = 1.0
 
 
-PICTURES = (
-    Picture("desktop", 1280, 1400),
-    Picture("map", 1280, 760, "#section-map"),
-    Picture("yesterday", 820, 900, "#section-yesterday"),
-    Picture("timeline", 1280, 620, "#country .past-said"),
-    Picture("countries", 1280, 1300, "#section-countries"),
-    Picture("country", 1280, 2000, "#section-country"),
-    Picture("record", 1280, 1500, "#section-record"),
-    Picture("phone", 390, 1500),
-    Picture("phone-country", 390, 1500, "#section-country"),
-    Picture("dark", 1280, 1400, "#section-map", scheme="dark"),
-    Picture("dark-fan", 1280, 800, "#country .fan", scheme="dark"),
-)
+def pictures(page: Path, bare: Path) -> list[Picture]:
+    """What is taken at every width and in both schemes."""
+    return [
+        Picture("first", page),
+        Picture("country", page, "#section-country", 1.4),
+        Picture("timeline", page, "#country .past-said", 0.75),
+        Picture("without-model", bare, windows=1.2),
+    ]
 
 
-def take(browser: Any, page_file: Path, picture: Picture) -> Path:
+def take(browser: Any, picture: Picture, window: tuple[int, int], scheme: str) -> Path:
     """Open the page afresh and write one picture."""
-    window = {"width": picture.width, "height": 900}
-    context = browser.new_context(viewport=window, color_scheme=picture.scheme)
+    width, height = window
+    size = {"width": width, "height": height}
+    context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
     page = context.new_page()
-    page.goto(page_file.resolve().as_uri())
+    page.goto(picture.page.resolve().as_uri(), wait_until="networkidle")
     top = page.evaluate(
         "start => document.querySelector(start).getBoundingClientRect().top + scrollY",
         picture.start,
     )
     whole = Image.open(io.BytesIO(page.screenshot(full_page=True)))
     context.close()
-    begin = max(0, int(top) - (24 if top else 0))
-    part = whole.crop((0, begin, whole.width, min(begin + picture.height, whole.height)))
-    path = FOLDER / f"report-{picture.name}.png"
-    part.convert("RGB").save(path, optimize=True)
+    begin = max(0, int(top) - (16 if top else 0))
+    end = min(begin + int(height * picture.windows), whole.height)
+    part = whole.convert("RGB").crop((0, begin, width, end))
+    path = FOLDER / f"report-{picture.name}-{width}-{scheme}.png"
+    part.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
 
 
-BARE = (
-    Picture("without-model", 1280, 1500),
-    Picture("without-model-phone", 390, 1500),
-    Picture("without-model-dark", 820, 1300, scheme="dark"),
-)
-
-
-def main(page_file: Path, bare_file: Path | None = None) -> None:
-    """All pictures of a page, and of one without a model."""
+def main(page: Path, bare: Path) -> None:
+    """All pictures."""
     FOLDER.mkdir(exist_ok=True)
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         sys.exit("no chromium on this machine: apt-get install chromium")
+    wanted = [*product(pictures(page, bare), WINDOWS, SCHEMES)]
+    wanted.append((Picture("map", page, "#section-map", 0.8), WINDOWS[-1], "light"))
+    wanted.append((Picture("beside", page.with_name("beside.html")), WINDOWS[-1], "light"))
+    total = 0
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
-        pictures = [(page_file, picture) for picture in PICTURES]
-        pictures += [(bare_file, picture) for picture in BARE if bare_file]
-        for file, picture in pictures:
-            path = take(browser, file, picture)
+        for picture, window, scheme in wanted:
+            path = take(browser, picture, window, scheme)
+            total += path.stat().st_size
             print(f"{path} {path.stat().st_size // 1000} kB")  # noqa: T201
         browser.close()
+    print(f"{len(wanted)} pictures, {total / 1e6:.1f} MB")  # noqa: T201
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
     main(*map(Path, sys.argv[1:]))

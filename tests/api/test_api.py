@@ -154,6 +154,27 @@ def test_reports_are_served_with_their_links(client: TestClient) -> None:
     )
 
 
+def test_a_chart_is_a_picture_too_made_when_it_is_asked_for(
+    client: TestClient, world: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charts = world.store.parent / "reports" / "2014-01-03" / "charts"
+    charts.mkdir()
+    drawn = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="2"><path d="M0 0h2z"/></svg>'
+    (charts / "KE-week.svg").write_text(drawn)
+    address = "/reports/2014-01-03/charts/KE-week"
+    assert client.get(f"{address}.svg").text == drawn
+    picture = client.get(f"{address}.png")
+    assert picture.headers["content-type"] == "image/png"
+    assert picture.content.startswith(b"\x89PNG")
+    assert client.get("/reports/2014-01-03/charts/UP-week.png").status_code == 404
+    (charts / "KE-week.png").write_bytes(b"as it lies there")
+    assert client.get(f"{address}.png").content == b"as it lies there"
+    (charts / "KE-week.png").unlink()
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    refused = client.get(f"{address}.png")
+    assert refused.status_code == 404 and "gdelphi[png]" in refused.json()["message"]
+
+
 def test_a_store_that_is_taken_is_busy_and_no_traceback(
     world: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -134,11 +134,27 @@ print("RESULTS" + json.dumps(results))
 """
 
 
+RULES = """
+[alerts]
+summary = ""
+most = 1
+
+[[alerts.rules]]
+name = "likely tomorrow"
+event = "all"
+horizon = 1
+threshold = 0.3
+"""
+
+
 @pytest.fixture(scope="module")
 def stage(
     settings: Settings, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
 ) -> Stage:
     made = make_stage(tmp_path_factory.mktemp("flows") / "stage", settings, hidden=1)
+    with made.config.open("a") as config:
+        config.write(RULES)
+    made.settings = load_settings(made.config).settings
     put_in_use(made, predictor)
     return made
 
@@ -167,6 +183,17 @@ def test_a_run_without_an_archive_fails_publishes_and_tells(
     assert stage.reports() == ["2021-03-23"], "made by the backfill, and again with its banner"
     page = (stage.folder / "reports" / "2021-03-23" / "report.json").read_text()
     assert json.loads(page)["stale"]
+
+
+def test_alerts_are_a_task_of_the_daily_flow_and_are_sent(
+    stage: Stage, results: dict[str, Any]
+) -> None:
+    """Of the backfill's forecast, though this run could not ingest; once, and kept as sent."""
+    assert results["tasks"]["alerts"] == [1, ["gdelphi-writer"], "Completed"]
+    told = "\n".join(stage.notifications)
+    assert told.count("gdelphi alert 'likely tomorrow': ") == 1 and "more alerts" in told
+    state = json.loads((stage.folder / "alerts" / "state.json").read_text())
+    assert state["until"] == "2021-03-23" and state["pending"] == [] and len(state["on"]) > 1
 
 
 def test_training_makes_a_namer_too(results: dict[str, Any]) -> None:

@@ -422,7 +422,7 @@ def test_the_command_calibrates_and_tells(predictor: Predictor, command: Call, m
     ("words", "exit_code", "part"),
     [
         (("--streams", "XX"), 2, "'XX' is no country's code or name"),
-        (("--streams", "Nauru"), 1, "does not know Nauru (NR); it knows"),
+        (("--streams", "Nauru"), 1, "does not know Nauru (NR); there are"),
         (("--horizon", "9"), 2, "--horizon"),
         (("--origin", "soon"), 2, "'soon' is not a day"),
         (("--origin", "2001-01-01"), 1, "not a complete news day"),

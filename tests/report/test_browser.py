@@ -4,12 +4,12 @@ import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from gdelphi.common.percent import percent, thousandths
 from gdelphi.report import views
-from gdelphi.report.content import PastSaid, Report, Timeline, Yesterday
 from gdelphi.report.page import (
     FrontEntry,
     render,
@@ -18,25 +18,13 @@ from gdelphi.report.page import (
 from helpers.browser import browser, is_too_wide, opened
 from helpers.report_example import STREAMS, example_report
 from helpers.report_hostile import hostile_report
+from helpers.report_past import with_past
 
 __all__ = ["browser"]
 
 PHONE, DESKTOP = 380, 1280
 WIDTHS = (390, 820, 1280)
 SECTIONS = {"full": 8, "hostile": 7, "tomorrow": 6, "none": 5}
-
-
-def with_past(report: Report) -> Report:
-    """A report with a judged day, and with what was said and came of its countries."""
-    record = report.record
-    judged = Yesterday(
-        day=report.origin, asked=240, expected=61.5, came=58, brier=0.08, stack=0.09,
-        misses=record.misses[:3], hits=record.hits[:3],
-    )  # fmt: skip
-    line = PastSaid(code="14", label="Protest", published=[0.2] * 60, came=[True, None] * 30)
-    past = Timeline(source="forecasts", days=report.days[:60], lines=[line])
-    countries = [country.model_copy(update={"timeline": past}) for country in report.countries]
-    return report.model_copy(update={"yesterday": judged, "countries": countries})
 
 
 @pytest.fixture(scope="module")
@@ -342,3 +330,29 @@ def test_without_a_week_the_page_says_so_and_has_no_strip(browser: Any, folder: 
         assert page.locator("#section-week, table.strip").count() == 0
         assert page.locator("ol.changes > li").count() > 0
         assert watch.trouble == []
+
+
+def test_charts_are_saved_from_a_page_in_a_folder(browser: Any, folder: Path) -> None:
+    """Both kinds, of what the script draws and of what the page brings, without a server."""
+    with opened(browser, folder / "full.html") as (page, watch):
+        name = text(page, "#country h3 bdi")
+        for place, beginning in (
+            (".past-said figure", f"{name}: Protest"),
+            ("#country .fan", f"{name}: possible days"),
+            (".world", "Conflict: any surge within the week"),
+            (".calibrations figure", "Said and come"),
+        ):
+            with page.expect_download() as waited:
+                page.locator(f"{place} .save button").first.click()
+            saved = Path(waited.value.path()).read_text(encoding="utf-8")
+            root = ElementTree.fromstring(saved)
+            assert str(root[0].text).startswith(beginning)
+            assert waited.value.suggested_filename.endswith(".svg")
+            assert "var(" not in saved and "href" not in saved
+            assert 'class="' not in saved
+        with page.expect_download() as waited:
+            page.locator(".past-said figure .save button").nth(1).click()
+        picture = Path(waited.value.path()).read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert waited.value.suggested_filename.endswith("-timeline-14.png")
+        assert watch.messages + watch.dialogs == []

@@ -11,6 +11,7 @@ import pytest
 
 from gdelphi.common.percent import percent
 from gdelphi.report import views
+from gdelphi.report.content import DataGap
 from gdelphi.report.outlines import (
     HEIGHT,
     WIDTH,
@@ -126,6 +127,16 @@ def test_a_report_without_forecast_shows_what_is_there() -> None:
     assert "Traceback" not in page
 
 
+def test_data_are_called_complete_only_where_nothing_of_the_day_is_missing() -> None:
+    report = example_report(streams=("KE",), futures=2).model_copy(
+        update={"missing": [], "partial": False}
+    )
+    assert "Data complete" in render(report)
+    gap = DataGap(first=report.origin, last=report.origin, why="2 files are missing")
+    cut = render(report.model_copy(update={"missing": [gap]}))
+    assert "Last file loaded" in cut and "Data complete" not in cut
+
+
 def test_a_report_without_countries_is_a_page() -> None:
     assert sections(render(example_report(streams=(), forecast=False)))[-1] == "section-data"
 
@@ -181,7 +192,9 @@ def test_no_style_or_event_attribute_and_no_address_beyond_the_reports(
     for _, attributes in reader.tags:
         assert not [name for name in attributes if name == "style" or name.startswith("on")]
     for address in reader.addresses():
-        assert re.fullmatch(r"#.*|(\.\./)?[a-z_]+\.(html|json|md|csv|xml)", address), address
+        assert re.fullmatch(r"#.*|(\.\./|charts/)?[a-z_]+\.(html|json|md|csv|xml|svg)", address), (
+            address
+        )
 
 
 def test_hostile_text_stays_text(hostile: str) -> None:

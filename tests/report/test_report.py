@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import xml.etree.ElementTree as ET
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from gdelphi.app.commands import report as report_command
+from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import ForecastError, ReportError
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import split_days
@@ -31,6 +33,7 @@ __all__ = ["forecasts", "settings", "streams"]
 FILES = {
     "index.html", "report.md", "report.json", "report.schema.json", "probabilities.csv",
     "shares.csv", "events.csv", "changes.csv", "week.csv", "week_rows.csv", "escalations.csv",
+    "charts",
 }  # fmt: skip
 
 
@@ -78,11 +81,15 @@ def test_a_report_made_again_takes_the_place_of_the_old(
     assert [path.name for path in first.folder.parent.glob(".2*")] == []
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_page_that_cannot_be_made_leaves_the_old_report(
     settings: Settings, forecasts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = made(settings, forecasts)
-    before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
+    before = contents(first.folder)
 
     def broken(*_: object) -> str:
         raise RuntimeError("no page")
@@ -90,7 +97,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_report(
     monkeypatch.setattr("gdelphi.report.page.render", broken)
     with pytest.raises(RuntimeError, match="no page"):
         made(changed(settings, "report", title="Another"), forecasts)
-    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before
+    assert contents(first.folder) == before
 
 
 def test_a_folder_that_cannot_be_written_is_told(settings: Settings, forecasts: Path) -> None:
@@ -150,10 +157,30 @@ def test_a_report_whose_folder_is_deleted_is_in_no_list(
 ) -> None:
     stored(forecasts, recipe_at(day_at(69), streams))
     old = made(settings, forecasts, origin=day_at(69)).folder
-    for path in old.iterdir():
-        path.unlink()
-    old.rmdir()
+    shutil.rmtree(old)
     assert entries(made(settings, forecasts).folder.parent) == [f"{ORIGIN}/index.html"]
+
+
+def test_a_report_lies_beside_that_of_a_week_before(
+    settings: Settings, streams: tuple[str, ...], forecasts: Path
+) -> None:
+    stored(forecasts, recipe_at(ORIGIN - timedelta(days=7), streams))
+    before = made(settings, forecasts, origin=ORIGIN - timedelta(days=7)).folder
+    now = made(settings, forecasts).folder
+    assert not (before / "beside.html").exists()
+    assert f'src="../{before.name}/index.html"' in (now / "beside.html").read_text()
+    assert 'href="beside.html"' in (now / "index.html").read_text()
+    assert 'href="beside.html"' not in (before / "index.html").read_text()
+
+
+def test_charts_are_pictures_too_where_that_is_wanted(settings: Settings, forecasts: Path) -> None:
+    folder = made(changed(settings, "report", charts="png"), forecasts).folder / "charts"
+    assert (
+        {path.stem for path in folder.glob("*.png")}
+        == {path.stem for path in folder.glob("*.svg")}
+        != set()
+    )
+    assert damaged_files(folder.parent) == []
 
 
 # --- what stands at the top -----------------------------------------------------------------------

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
 from gdelphi.api.guard import POLICY
-from gdelphi.common.errors import NothingStored
+from gdelphi.common.errors import NothingStored, ReportError
+from gdelphi.report.charts import chart_png
 from gdelphi.report.lists import PAGE
 
 TYPES: Final = {
@@ -30,6 +31,7 @@ TYPES: Final = {
 """of files that are served; others are not"""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 DEEPEST: Final = 3
+PNG: Final = ".png"
 OWN: Final = ("live.html", "live.css", "live.js")
 FRAMED: Final = {"content-security-policy": "frame-ancestors 'self'"}
 """of reports: they have a policy of their own within"""
@@ -53,6 +55,8 @@ def make_pages(reports: Path) -> APIRouter:
 
     @router.get("/reports/{path:path}")
     def report(path: str) -> Response:
+        if path.endswith(PNG):
+            return Response(chart_picture(reports, path), media_type=TYPES[PNG], headers=FRAMED)
         file = find_report_file(reports, path)
         if file.name == PAGE and not path.endswith(("/", PAGE)) and path:
             return RedirectResponse(f"/reports/{file.parent.name}/")  # links on it are relative
@@ -84,6 +88,18 @@ def find_report_file(folder: Path, path: str) -> Path:
     if place.suffix not in TYPES or not place.is_file() or root not in place.resolve().parents:
         raise NothingStored("there is no such file of a report")
     return place
+
+
+def chart_picture(folder: Path, path: str) -> bytes:
+    """A chart as a picture of points: as it lies there, or else made from its SVG file."""
+    try:
+        return find_report_file(folder, path).read_bytes()
+    except NothingStored:
+        drawn = find_report_file(folder, f"{path.removesuffix(PNG)}.svg")
+    try:
+        return chart_png(drawn.read_text(encoding="utf-8"))
+    except ReportError as error:
+        raise NothingStored(str(error)) from None
 
 
 def _among(folder: Path, name: str) -> Path:

@@ -306,6 +306,9 @@ class ReportSettings(Section):
     address: str | None = Field(
         None, description="URL under which reports are published, for the Atom feed"
     )
+    charts: Literal["svg", "png"] = Field(
+        "svg", description="charts as files beside the page; png: as pictures of points too"
+    )
 
 
 class FlowSettings(Section):

@@ -9,18 +9,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.gdelt.countries import find_stream, nearest_streams, stream_name
+from gdelphi.gdelt.countries import find_stream, stream_name
+from gdelphi.gdelt.find_names import near_streams
 from gdelphi.store.connection import Store
 from gdelphi.store.status import DayStatus, complete_days, read_days
-
-MOST_NAMED: Final = 12  # streams of a model that are told
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,7 @@ def known_stream(predictor: Predictor, text: str) -> str:
     stream = find_stream(text, predictor.streams).stream
     if stream in predictor.streams:
         return stream
-    near = [f"{near} ({stream_name(near)})" for near in nearest_streams(text, predictor.streams)]
-    known = ", ".join(predictor.streams[:MOST_NAMED])
-    known += ", ..." * (len(predictor.streams) > MOST_NAMED)
-    offered = f"nearest are {', '.join(near)}" if near else f"it knows {known}"
     raise ForecastError(
-        f"the model in {predictor.folder} does not know {stream_name(stream)} ({stream}); {offered}"
+        f"the model in {predictor.folder} does not know {stream_name(stream)} ({stream}); "
+        f"{near_streams(text, predictor.streams)}"
     )

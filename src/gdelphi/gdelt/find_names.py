@@ -27,12 +27,15 @@ def stream_among(text: str, known: Collection[str]) -> str:
         raise UnknownName(str(error)) from None
     if stream in known:
         return stream
+    raise UnknownName(f"no country {text!r} here; {near_streams(text, known)}")
+
+
+def near_streams(text: str, known: Collection[str]) -> str:
+    """What may be meant by a text that means none of the known streams, in words."""
     near = nearest_streams(text, known)
     offered = near or sorted(known)[:NEAREST]
     shown = ", ".join(f"{one} ({stream_name(one)})" for one in offered)
-    raise UnknownName(
-        f"no country {text!r} here; {'nearest are' if near else 'there are'} {shown or 'none'}"
-    )
+    return f"{'nearest are' if near else 'there are'} {shown or 'none'}"
 
 
 def find_event(text: str) -> EventName:

@@ -39,8 +39,8 @@ from gdelphi.report.week_content import WeekReport
 
 STYLES: Final = ("base.css", "week.css", "overview.css", "country.css")
 SCRIPTS: Final = (
-    "base.js", "map.js", "table.js", "charts.js", "fan.js", "week.js", "timeline.js",
-    "explain.js", "country.js", "start.js",
+    "base.js", "map.js", "table.js", "save.js", "charts.js", "fan.js", "week.js",
+    "timeline.js", "explain.js", "country.js", "start.js",
 )  # fmt: skip
 FRONT_SCRIPTS: Final = ("base.js",)
 HEADLINE_CHANGES: Final = 3
@@ -141,16 +141,20 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def page_policy(style: str, script: str | None) -> str:
-    """Nothing may be loaded, and nothing may run or style but what stands here."""
+def page_policy(style: str, script: str | None, frames: str | None = None) -> str:
+    """Nothing may be loaded, but for frames from where it is said, and nothing may run or style but
+    what stands here."""
     runs = "'none'" if script is None else _hash(script)
     return (
         f"default-src 'none'; script-src {runs}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
+        + (f"; frame-src {frames}" if frames else "")
     )
 
 
-def _fill(template: str, scripts: tuple[str, ...], **values: Any) -> str:
+def fill(
+    template: str, scripts: tuple[str, ...], *, frames: str | None = None, **values: Any
+) -> str:
     """A template with style, script and policy. These are the package's own text, so markup."""
     style, script = _inlined(STYLES), _inlined(scripts)
     return (
@@ -159,7 +163,7 @@ def _fill(template: str, scripts: tuple[str, ...], **values: Any) -> str:
         .render(
             style=Markup(style),  # noqa: S704
             script=Markup(script),  # noqa: S704
-            policy=page_policy(style, script),
+            policy=page_policy(style, script, frames),
             **values,
         )
     )
@@ -192,7 +196,7 @@ def week_values(week: WeekReport | None) -> dict[str, Any]:
 
 def render(report: Report, days: DayLinks = NO_LINKS) -> str:
     """The report as one self-contained HTML page, with links to those of other days."""
-    return _fill(
+    return fill(
         "page.html",
         SCRIPTS,
         report=report,
@@ -217,4 +221,4 @@ def render_front(entries: Sequence[FrontEntry]) -> str:
     """The page that lists all reports, the newest first."""
     newest = sorted(entries, key=lambda entry: entry.origin, reverse=True)
     shown = [(entry, [views.change_view(change) for change in entry.changes]) for entry in newest]
-    return _fill("front.html", FRONT_SCRIPTS, entries=shown)
+    return fill("front.html", FRONT_SCRIPTS, entries=shown)

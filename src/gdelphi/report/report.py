@@ -12,7 +12,7 @@ that are there, so deleting a folder is all that it takes to withdraw a report.
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -39,7 +39,9 @@ from gdelphi.report.banners import (
     banners,
     is_stale,
 )
+from gdelphi.report.beside import BESIDE, beside_page
 from gdelphi.report.changes import changes_of
+from gdelphi.report.charts import chart_files, chart_png
 from gdelphi.report.choose import (
     ForecastFolder,
     read_forecast_folder,
@@ -69,6 +71,7 @@ from gdelphi.report.week import week_report
 from gdelphi.report.week_record import week_record
 from gdelphi.store.status import Status, read_status
 
+ChartFiles = Literal["svg", "png"]
 SCHEMA: Final = "report.schema.json"
 TEXT: Final = "report.md"
 NAMINGS: Final = {
@@ -122,7 +125,11 @@ def make_report(
     on_step("writing the report")
     folder = out / report.origin.isoformat()
     with _alone(out):
-        _put(folder, _files(report, links_of(report.origin, days_in(out))))
+        links = links_of(report.origin, days_in(out))
+        files = _files(report, links, settings.report.charts)
+        if links.week_before:
+            files = {BESIDE: beside_page(report, out, links.week_before), **files}
+        _put(folder, files)
         tell_neighbours(out, report.origin)
         warnings = write_lists(
             out, title=clean(settings.report.title), address=settings.report.address
@@ -289,15 +296,24 @@ def _trained_until(
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _files(report: Report, days: DayLinks) -> dict[str, str]:
+def _files(report: Report, days: DayLinks, charts: ChartFiles = "svg") -> dict[str, str | bytes]:
     """All files of a report, in the order in which they are put in place."""
     return {
         SCHEMA: json.dumps(report_schema(), indent=1) + "\n",
         **csv_files(report),
+        **_chart_files(report, charts),
         TEXT: markdown(report),
         REPORT: report.model_dump_json() + "\n",
         PAGE: page.render(report, days),
     }
+
+
+def _chart_files(report: Report, wanted: ChartFiles) -> dict[str, str | bytes]:
+    drawn = chart_files(report)
+    made: dict[str, str | bytes] = dict(drawn)
+    if wanted == "png":
+        made |= {f"{name.removesuffix('.svg')}.png": chart_png(svg) for name, svg in drawn.items()}
+    return made
 
 
 def report_schema() -> dict[str, Any]:
@@ -321,16 +337,18 @@ def _alone(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _put(folder: Path, files: dict[str, str]) -> None:
+def _put(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """A folder with these files: new in one move, or else file by file."""
     beside = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
         for name, text in files.items():
-            (beside / name).write_text(text, encoding="utf-8")
+            (beside / name).parent.mkdir(exist_ok=True)
+            (beside / name).write_bytes(text if isinstance(text, bytes) else text.encode())
         if folder.exists():
             for name in files:
+                (folder / name).parent.mkdir(exist_ok=True)
                 note_file(folder / name, beside / name)
                 (beside / name).replace(folder / name)
         else:

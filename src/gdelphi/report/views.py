@@ -142,7 +142,7 @@ def calibration_plot(bins: Sequence[Bin]) -> Markup:
         for part in (0, 25, 50, 75, 100)
     ]
     return Markup(
-        '<svg class="calibration" viewBox="0 0 246 226" role="img" aria-label="{}">{}'
+        '<svg class="calibration" viewBox="0 0 252 226" role="img" aria-label="{}">{}'
         '<polygon class="band" points="{}"/>'
         '<line class="diagonal" x1="34" y1="206" x2="234" y2="6"/>'
         '<polyline points="{}"/>{}</svg>'
@@ -387,9 +387,11 @@ def window_view(window: RecordWindow) -> WindowView:
 
 def calibration_plots(record: Record) -> list[tuple[str, Markup]]:
     """A plot for each target that has bins."""
-    plots = []
-    for target, words in TARGET_WORDS.items():
-        bins = [b for b in record.calibration if b.target == target]
-        if bins:
-            plots.append((words, calibration_plot(bins)))
-    return plots
+    found = [(words, calibration_of(record, target)) for target, words in TARGET_WORDS.items()]
+    return [(words, plot) for words, plot in found if plot]
+
+
+def calibration_of(record: Record, target: str) -> Markup:
+    """The plot of a target; empty if it has no bins."""
+    bins = [b for b in record.calibration if b.target == target]
+    return calibration_plot(bins) if bins else Markup("")

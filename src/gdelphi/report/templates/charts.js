@@ -42,7 +42,7 @@ function niceTop(value) {
 }
 
 // The last days as a line, and tomorrow as a band: 5-95%, 25-75%, median.
-function shareChart([code, bands, past]) {
+function shareChart(country, [code, bands, past]) {
   const width = narrow() ? 168 : 300, height = 118, left = 30, right = width - 38, bottom = 98, head = 8;
   const known = past.filter((value) => value !== null);
   const top = niceTop(Math.max(5, ...known, DATA.forecast ? bands[4] : 0));
@@ -53,13 +53,14 @@ function shareChart([code, bands, past]) {
     s("text", { x: left - 5, y: y(value) + 3, "text-anchor": "end" }, `${value / 10}%`)];
   const column = (from, to, kind) => s("rect", { class: kind, x: width - 30, width: 18, y: y(to), height: Math.max(y(from) - y(to), 1) });
   const words = DATA.forecast ? `tomorrow ${percent(bands[2])} (${percent(bands[0])} to ${percent(bands[4])})` : "";
-  return h("figure", {},
-    h("figcaption", {}, h("b", { title: label(code) }, bdi(label(code))), h("span", {}, words)),
-    s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label(code)}: ${words}` },
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label(code)}: ${words}` },
       tick(0), tick(top / 2), tick(top),
       s("path", { class: "past", d: pathOf(past, x, y) }),
       DATA.forecast && [column(bands[0], bands[4], "outer"), column(bands[1], bands[3], "inner"),
         s("line", { class: "median", x1: width - 30, x2: width - 12, y1: y(bands[2]), y2: y(bands[2]) })],
       DATA.days.length > 0 && s("text", { x: left, y: 113 }, shortDay(DATA.days[0], false)),
-      s("text", { x: DATA.forecast ? width - 4 : right, y: 113, "text-anchor": "end", class: "end" }, shortDay(DATA.forecast ? DATA.target : DATA.origin, false))));
+      s("text", { x: DATA.forecast ? width - 4 : right, y: 113, "text-anchor": "end", class: "end" }, shortDay(DATA.forecast ? DATA.target : DATA.origin, false)));
+  return h("figure", {},
+    h("figcaption", {}, h("b", { title: label(code) }, bdi(label(code))), h("span", {}, words)), svg,
+    savingOf(country, svg, `share-${DATA.codes[code][0]}`, `share of ${label(code)}, ${words}`));
 }

@@ -78,7 +78,7 @@ function probabilities(country) {
 function shareCharts(country) {
   if (!country.shares.length) return null;
   const words = DATA.forecast ? "The largest kinds of event as shares of the country's news: the last days, and tomorrow's range (dark: half of all cases, pale: nine in ten)." : "The largest kinds of event as shares of the country's news.";
-  return h("div", {}, h("h4", {}, "Shares of the news"), h("p", { class: "quiet" }, words), h("div", { class: "multiples" }, country.shares.map(shareChart)));
+  return h("div", {}, h("h4", {}, "Shares of the news"), h("p", { class: "quiet" }, words), h("div", { class: "multiples" }, country.shares.map((share) => shareChart(country, share))));
 }
 
 function source(evidence) {
@@ -100,7 +100,7 @@ function eventItem(event) {
     : h("dd", {}, "unknown"));
   return h("li", {},
     h("header", {}, h("h5", {}, bdi(`${DATA.codes[event.code][0]} ${label(event.code)}`)), h("span", { class: "quiet" }, `headline ${percent(event.headline)}, is reported ${percent(event.occurs)}`)),
-    h("dl", { class: "arguments" }, list("Who", who), h("div", { class: "arrow", "aria-hidden": "true" }, "→"), list("to whom", whom), list("where", where, "place")),
+    h("dl", { class: "arguments" }, list("Who", who), list("to whom", whom, "whom"), list("where", where, "place")),
     h("div", {}, h("p", { class: "evidence-title" }, "Past reports that speak for it"), h("ul", { class: "evidence" }, event.evidence.map((item) =>
       h("li", {}, `${shortDay(item.day)}: `, bdi(item.words), item.place ? [", ", bdi(item.place)] : null, ` (${item.mentions} mentions; `, source(item), ")")))));
 }
@@ -114,10 +114,11 @@ function eventList(events) {
 }
 
 function drawCountry(country, paper) {
+  const volume = volumeChart(country.rows), days = `Reports a day, last ${DATA.days.length} days`;
   const part = (title, content, none) => h("div", {}, h("h4", {}, title), content || h("p", { class: "empty" }, none));
   return h("article", { class: "country", "aria-label": country.name },
     h("div", { class: "country-head" }, h("div", {}, h("h3", {}, bdi(country.name), h("span", { class: "quiet" }, country.stream)), keyFigures(country)),
-      h("div", {}, h("span", { class: "quiet" }, `Reports a day, last ${DATA.days.length} days`), volumeChart(country.rows))),
+      h("div", {}, h("span", { class: "quiet" }, days), volume, savingOf(country, volume, "reports", days))),
     weekStrip(country),
     h("div", { class: "briefs" },
       phraseList(`${shortDay(DATA.target, false)} in brief, as forecast`, country.brief, "There is no forecast for this day."),
@@ -127,5 +128,5 @@ function drawCountry(country, paper) {
     timeline(country),
     shareCharts(country),
     country.events.length > 0 && part("Who may do what to whom", eventList(country.events)),
-    country.fan && part("The fan of futures", fanChart(country.fan, paper)));
+    country.fan && part("The fan of futures", fanChart(country, paper)));
 }

@@ -98,7 +98,8 @@ function heaviest(fan) {
   return h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "nowrap" }, "Drawn from"), h("th", { scope: "col", class: "number" }, "Weight"), h("th", { scope: "col" }, "Mostly"))), h("tbody", {}, rows));
 }
 
-function fanChart(fan, paper) {
+function fanChart(country, paper) {
+  const fan = country.fan;
   FAN = narrow() ? 360 : 560;
   const size = FAN;
   const marks = fanPoints(fan), middle = FAN / 2, radius = FAN / 2 - 16;
@@ -109,7 +110,7 @@ function fanChart(fan, paper) {
   const svg = s("svg", { viewBox: `0 0 ${FAN} ${FAN}`, role: "img", "aria-label": `${fan.futures.length} futures on the sphere; the heaviest are listed beside` },
     circle, meridians, paper ? merged(marks) : marks.map((point) => point.mark), landmarkNames(fan.landmarks, rootWeights(fan)));
   if (!paper) hover(svg, marks, size);
-  return h("div", { class: "fan" }, svg, h("div", {},
+  return h("div", { class: "fan" }, h("div", {}, svg, savingOf(country, svg, "futures", "possible days, as points of meaning")), h("div", {},
     h("p", { class: "quiet" }, `${fan.futures.length} possible days, as much as ${fan.effective} of equal weight. Each is a past day, moved on: a few points on the sphere of meanings, seen on the plane that shows most of their spread (${percent(fan.explained)}). Larger points weigh more in their day; stronger colour means a likelier future. Crosses are standard events.`),
     kindsKey(marks.map((point) => DATA.codes[point.code][3])),
     h("h5", {}, "Heaviest futures"), heaviest(fan)));

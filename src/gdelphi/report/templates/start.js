@@ -75,4 +75,5 @@ one(".print-all-countries").addEventListener("click", () => {
 
 startMap();
 startTable();
+startSaving();
 startCountries();
