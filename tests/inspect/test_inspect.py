@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,14 @@ from gdelphi.inspect import (
     rotations,
     subsampling,
 )
+from gdelphi.inspect.checkpoints import checkpoints
 from gdelphi.inspect.inspect import chosen_parts, inspect_model, inspect_subject
 from gdelphi.inspect.parts import PARTS
 from gdelphi.inspect.subject import Subject, open_subject
 from gdelphi.model.checkpoint import load_measure_model
-from helpers.forecast_world import one_thread, predictor, settings
+from helpers.forecast_world import model, one_thread, predictor, settings
 
-__all__ = ["one_thread", "predictor", "settings"]
+__all__ = ["model", "one_thread", "predictor", "settings"]
 
 
 @pytest.fixture
@@ -128,6 +130,33 @@ def test_untrained_weights_are_called_so(subject: Subject) -> None:
     facts = dict(inspect_subject(untrained, ()).facts)
     assert facts["Kept"] == "no step: the weights are untrained"
     assert "step" in dict(inspect_subject(subject, ()).facts)["Kept"]
+
+
+def test_the_plane_is_drawn_over_the_steps_that_training_kept(
+    small: None, subject: Subject, model: Path
+) -> None:
+    best = subject.trained.training["best_step"]
+    copied = replace(subject, folder=model)
+    whole = checkpoints(copied)
+    assert list(whole.models) == [0, 10, 20]
+    assert (whole.kept, whole.drawn, whole.unreadable) == (best, False, ())
+    assert whole.models[best] is subject.model
+    (part,) = inspect_subject(copied, chosen_parts(["5"])).parts
+    assert part.result is not None
+    assert "after 0, 10 and 20 steps" in part.result.words
+    plane = next(chart for chart in part.result.charts if "plane" in chart.title)
+    assert [len(layer.x) for layer in plane.series] == [3] * len(plane.series)
+    # The run's checkpoint stands for its last step; a file that is not what was written does not.
+    path = model / "state" / "step-20.safetensors"
+    path.write_bytes(path.read_bytes()[:-4] + b"xxxx")
+    (model / "state" / "step-10.safetensors").write_bytes(b"nothing")
+    damaged = checkpoints(copied)
+    assert list(damaged.models) == sorted({0, best, 20})
+    assert damaged.unreadable == ("step-10.safetensors", "step-20.safetensors")
+    # A model in use is a copy without any of them.
+    shutil.rmtree(model / "state")
+    alone = checkpoints(copied)
+    assert (list(alone.models), alone.drawn) == ([0, best], True)
 
 
 def test_what_is_published_must_have_been_fitted(small: None, subject: Subject) -> None:
