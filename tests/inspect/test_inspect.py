@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,40 +12,15 @@ from gdelphi.app.commands.inspect import _orders, show_inspection
 from gdelphi.common.errors import ConfigError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.inspect import (
-    clustering,
-    context,
-    contraction,
-    information,
-    robustness,
-    rotations,
-    subsampling,
-)
 from gdelphi.inspect.checkpoints import checkpoints
 from gdelphi.inspect.inspect import chosen_parts, inspect_model, inspect_subject
 from gdelphi.inspect.parts import PARTS
 from gdelphi.inspect.subject import Subject, open_subject
 from gdelphi.model.checkpoint import load_measure_model
 from helpers.forecast_world import model, one_thread, predictor, settings
+from helpers.inspect_sizes import small
 
-__all__ = ["model", "one_thread", "predictor", "settings"]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As little work as shows that it is done."""
-    for module, name, value in (
-        (contraction, "SIZES", (8, 16)), (contraction, "CLOUDS", 1),
-        (contraction, "SEQUENCES", 1), (subsampling, "LONG", (10, 30, 100)),
-        (subsampling, "SEQUENCES", 4), (subsampling, "DRAWS", 1), (subsampling, "CLOUDS", 1),
-        (robustness, "SHARES", (0.05, 0.2)), (robustness, "ORIGINS", 1),
-        (clustering, "PAIRS", (2,)), (clustering, "SIZES", (30,)),
-        (clustering, "SEEDS", 1), (information, "SAMPLES", 20),
-        (information, "KERNEL_SEQUENCES", 4), (context, "SEQUENCES", 8), (context, "MEMORY", (7,)),
-        (context, "SHOWN", (1,)),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(context, "textbook", partial(rotations.textbook, steps=3))
+__all__ = ["model", "one_thread", "predictor", "settings", "small"]
 
 
 @pytest.fixture
