@@ -96,7 +96,7 @@ def trained(
     """A model of these settings, trained if it is not there; in another space if one is given."""
     quick = {
         "batch": 6,
-        "evaluate_every": 40,
+        "evaluate_every": 20,
         "decoder_steps": 0,
         "atoms_weight": 0.0,
         "energy_weight": 0.0,

@@ -75,7 +75,7 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "train.energy_weight": "7", "train.futures": "7", "train.decoder_steps": "7",
         "train.cell_epochs": "7", "train.cloud_attention": "l2", "train.decoder_attention": "l2",
         "train.transport": "flow", "train.transport_steps": "7",
-        "train.transport_gradient": "adjoint",
+        "train.transport_gradient": "adjoint", "train.keep_checkpoints": "7",
         "text.steps": "7", "text.batch": "7", "text.learning_rate": "0.7", "text.warm_up": "7",
         "text.weight_decay": "0.7", "text.clip": "7", "text.ema": "0.7", "text.patience": "7",
         "text.evaluate_every": "7", "text.evaluate_days": "7", "text.save_every": "7",

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from gdelphi.common.progress import Silent
 from gdelphi.common.settings import Settings
+from gdelphi.model.checkpoint import step_files
 from gdelphi.model.data import TrainingData, load_training_data
 from gdelphi.model.loop import Trained, TrainStatus
 from gdelphi.model.train import train
@@ -20,7 +21,7 @@ TRAIN: dict[str, Any] = {
     "width": 8, "heads": 2, "layers": 1, "queries": 1, "day_heads": 2, "dropout": 0.1,
     "transport_layers": 1, "futures": 4, "decoder_steps": 0,
     "batch": 4, "points": 8, "steps": 40, "warm_up": 4, "learning_rate": 3e-3,
-    "evaluate_every": 10, "save_every": 10, "log_every": 5, "device": "cpu",
+    "evaluate_every": 10, "save_every": 10, "log_every": 5, "keep_checkpoints": 3, "device": "cpu",
 }  # fmt: skip
 
 
@@ -97,5 +98,12 @@ def same_tensors(one: Path, other: Path) -> bool:
 
 
 def same_run(one: Path, other: Path) -> bool:
-    names = ("model.safetensors", "state/run.safetensors")
+    """The model, the checkpoint and the weights along the way."""
+    steps = step_files(one)
+    assert steps.keys() == step_files(other).keys()
+    names = (
+        "model.safetensors",
+        "state/run.safetensors",
+        *(f"state/{p.name}" for p in steps.values()),
+    )
     return all(same_tensors(one / name, other / name) for name in names)

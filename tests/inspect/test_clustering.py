@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 
-from gdelphi.inspect.clustering import Passage, random_value, separations
+from gdelphi.inspect.clustering import Passage, random_value
 from gdelphi.inspect.flow import Concentration, attention_field, concentration, flow, mean_field
+from gdelphi.inspect.pieces import separations
 from gdelphi.inspect.separation import margin, overlapping_measures, places, separate
 
 pytestmark = pytest.mark.usefixtures("one_thread")

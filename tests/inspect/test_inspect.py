@@ -2,8 +2,8 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,39 +12,15 @@ from gdelphi.app.commands.inspect import _orders, show_inspection
 from gdelphi.common.errors import ConfigError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.predictor import Predictor
-from gdelphi.inspect import (
-    clustering,
-    context,
-    contraction,
-    information,
-    robustness,
-    rotations,
-    subsampling,
-)
+from gdelphi.inspect.checkpoints import checkpoints
 from gdelphi.inspect.inspect import chosen_parts, inspect_model, inspect_subject
 from gdelphi.inspect.parts import PARTS
 from gdelphi.inspect.subject import Subject, open_subject
 from gdelphi.model.checkpoint import load_measure_model
-from helpers.forecast_world import one_thread, predictor, settings
+from helpers.forecast_world import model, one_thread, predictor, settings
+from helpers.inspect_sizes import small
 
-__all__ = ["one_thread", "predictor", "settings"]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As little work as shows that it is done."""
-    for module, name, value in (
-        (contraction, "SIZES", (8, 16)), (contraction, "CLOUDS", 1),
-        (contraction, "SEQUENCES", 1), (subsampling, "LONG", (10, 30, 100)),
-        (subsampling, "SEQUENCES", 4), (subsampling, "DRAWS", 1), (subsampling, "CLOUDS", 1),
-        (robustness, "SHARES", (0.05, 0.2)), (robustness, "ORIGINS", 1),
-        (clustering, "PAIRS", (2,)), (clustering, "SIZES", (30,)),
-        (clustering, "SEEDS", 1), (information, "SAMPLES", 20),
-        (information, "KERNEL_SEQUENCES", 4), (context, "SEQUENCES", 8), (context, "MEMORY", (7,)),
-        (context, "SHOWN", (1,)),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(context, "textbook", partial(rotations.textbook, steps=3))
+__all__ = ["model", "one_thread", "predictor", "settings", "small"]
 
 
 @pytest.fixture
@@ -128,6 +104,33 @@ def test_untrained_weights_are_called_so(subject: Subject) -> None:
     facts = dict(inspect_subject(untrained, ()).facts)
     assert facts["Kept"] == "no step: the weights are untrained"
     assert "step" in dict(inspect_subject(subject, ()).facts)["Kept"]
+
+
+def test_the_plane_is_drawn_over_the_steps_that_training_kept(
+    small: None, subject: Subject, model: Path
+) -> None:
+    best = subject.trained.training["best_step"]
+    copied = replace(subject, folder=model)
+    whole = checkpoints(copied)
+    assert list(whole.models) == [0, 10, 20]
+    assert (whole.kept, whole.drawn, whole.unreadable) == (best, False, ())
+    assert whole.models[best] is subject.model
+    (part,) = inspect_subject(copied, chosen_parts(["5"])).parts
+    assert part.result is not None
+    assert "after 0, 10 and 20 steps" in part.result.words
+    plane = next(chart for chart in part.result.charts if "plane" in chart.title)
+    assert [len(layer.x) for layer in plane.series] == [3] * len(plane.series)
+    # The run's checkpoint stands for its last step; a file that is not what was written does not.
+    path = model / "state" / "step-20.safetensors"
+    path.write_bytes(path.read_bytes()[:-4] + b"xxxx")
+    (model / "state" / "step-10.safetensors").write_bytes(b"nothing")
+    damaged = checkpoints(copied)
+    assert list(damaged.models) == sorted({0, best, 20})
+    assert damaged.unreadable == ("step-10.safetensors", "step-20.safetensors")
+    # A model in use is a copy without any of them.
+    shutil.rmtree(model / "state")
+    alone = checkpoints(copied)
+    assert (list(alone.models), alone.drawn) == ([0, best], True)
 
 
 def test_what_is_published_must_have_been_fitted(small: None, subject: Subject) -> None:

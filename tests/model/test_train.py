@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from gdelphi.common.errors import ConfigError, TrainingError
 from gdelphi.common.settings import Settings
 from gdelphi.model import loop as loop_module
 from gdelphi.model import train as train_module
 from gdelphi.model.batches import Batch
-from gdelphi.model.checkpoint import load_measure_model, read_metrics
+from gdelphi.model.checkpoint import load_measure_model, read_metrics, step_files
 from gdelphi.model.data import TrainingData
-from gdelphi.model.loop import Trained, TrainingRun, made_ahead
+from gdelphi.model.loop import Trained, TrainingRun, kept_steps, made_ahead
 from gdelphi.model.losses import training_loss
 from gdelphi.model.optimizer import learning_rate
 from gdelphi.model.processes import accelerator_for
@@ -282,6 +283,35 @@ def test_where_nothing_helps_the_untrained_model_is_kept(
     scripted(monkeypatch, [0.1, 0.2, 0.3])
     result = train(changed(settings, "train", patience=2), tmp_path)
     assert (result.best_step, result.score) == (0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("step", "most", "kept"),
+    [
+        (0, 0, []), (90, 0, []), (0, 3, [0]), (20, 3, [0, 10, 20]), (30, 3, [0, 20]),
+        (40, 3, [0, 20, 40]), (60, 3, [0, 40]), (85, 3, [0, 40, 80]), (500, 1, [0]),
+    ],
+)  # fmt: skip
+def test_weights_are_kept_evenly_from_the_first_step_on(
+    step: int, most: int, kept: list[int]
+) -> None:
+    assert list(kept_steps(step, 10, most)) == kept
+
+
+def test_weights_along_the_way_are_those_that_were_evaluated(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = scripted(monkeypatch, [0.5] * 9)
+    short = changed(settings, "train", evaluate_every=3, steps=8)
+    train(short, tmp_path)
+    kept = step_files(tmp_path)
+    assert list(kept) == [0, 3, 6]
+    for place, path in enumerate(kept.values()):
+        weights = load_file(path)
+        assert weights
+        assert all(torch.equal(weights[name], seen[place][name]) for name in weights)
+    train(changed(short, "train", keep_checkpoints=0), tmp_path, resume=False)
+    assert not step_files(tmp_path)
 
 
 Spoiler = Callable[[int, Loss], Loss]

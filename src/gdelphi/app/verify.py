@@ -194,6 +194,8 @@ def _embeddings_remedy(path: Path) -> str:
 
 
 def _model_remedy(path: Path) -> str:
+    if "state" in path.parts and path.name.startswith("step-"):
+        return f"delete {path}: `gdelphi inspect` does without it"
     if "state" in path.parts:
         return f"delete {path.parent}: a training cannot be resumed from it"
     return (

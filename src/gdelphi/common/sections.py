@@ -184,6 +184,9 @@ class TrainSettings(Section):
     patience: int = Field(6, ge=1, description="evaluations without improvement before stopping")
     evaluate_every: int = Field(50, ge=1, description="steps between evaluations on validation A")
     save_every: int = Field(50, ge=1, description="steps between checkpoints")
+    keep_checkpoints: int = Field(
+        6, ge=0, description="steps whose weights are kept for `gdelphi inspect`, at most; 0: none"
+    )
     log_every: int = Field(10, ge=1, description="steps between lines of metrics.jsonl")
     seed: int = Field(0, ge=0, description="the same seed gives the same model")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto, cpu, cuda")

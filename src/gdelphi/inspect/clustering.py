@@ -11,9 +11,9 @@ from torch import Tensor
 from gdelphi.common.types import Measure
 from gdelphi.inspect.flow import Concentration, attention_field, concentration, flow
 from gdelphi.inspect.layers import transport_blocks
+from gdelphi.inspect.pieces import STUDY_STEPS, PieceStudy, study_pieces
 from gdelphi.inspect.recorder import Recorder
 from gdelphi.inspect.result import Chart, ChartSeries, PartResult, ResultTable, series, short
-from gdelphi.inspect.separation import Separation, overlapping_measures, places, separate
 from gdelphi.inspect.subject import OnPartStep, Subject
 from gdelphi.model.sampler import Sampler
 
@@ -23,11 +23,9 @@ CLOUD_POINTS: Final = 64
 FUTURES: Final = 16
 SEQUENCES: Final = 8
 TIME, STEPS, BETA = 10.0, 40, 1.0
+FUTURE_ATOMS: Final = "atoms of futures"
+NO_BLOCKS: Final = "the model has no blocks that points could collapse in"
 COLLAPSED: Final = 0.95  # mean cosine from which points are one
-PAIRS: Final = (2, 3, 4, 5, 6, 8)
-SIZES: Final = (100, 1000)
-SEEDS: Final = 5
-DIMENSION: Final = 3
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,11 @@ def _mean(found: Sequence[Concentration]) -> Concentration:
 # --- the model's layers ---------------------------------------------------------------------------
 
 
-def decoder_passage(subject: Subject) -> Passage:
-    """Of the tokens of sequences, all days together."""
+def decoder_passage(subject: Subject) -> Passage | None:
+    """Of the tokens of sequences, all days together; None without a block."""
     model, past = subject.model, subject.batch(SEQUENCES).past
+    if not len(model.decoder.blocks):
+        return None
     with torch.no_grad(), Recorder(list(model.decoder.blocks)) as recorder:
         model.decoder(model.encode(past), past)
     first = recorder.calls[0][0][0][0]
@@ -83,7 +83,7 @@ def transport_passage(subject: Subject) -> Passage | None:
             state += [concentration(at[row], masses[row]) for row in some]
     if not states[0]:
         return None
-    return Passage("atoms of futures", tuple(_mean(state) for state in states))
+    return Passage(FUTURE_ATOMS, tuple(_mean(state) for state in states))
 
 
 # --- the flow -------------------------------------------------------------------------------------
@@ -107,19 +107,6 @@ def random_value(dimension: int, generator: torch.Generator) -> Tensor:
     return value
 
 
-# --- the study ------------------------------------------------------------------------------------
-
-
-def separations(pairs: int, points: int, seeds: int) -> list[Separation]:
-    """The study for some draws of measures."""
-    found = []
-    for seed in range(seeds):
-        generator = torch.Generator().manual_seed(seed)
-        measures = overlapping_measures(pairs, points, DIMENSION, generator)
-        found.append(separate(measures, places(pairs, DIMENSION, generator)))
-    return found
-
-
 # --- the part -------------------------------------------------------------------------------------
 
 
@@ -127,7 +114,7 @@ def inspect_clustering(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Spread of points through the layers beside the flow, and the study of separation."""
     clouds = subject.clouds(CLOUDS, CLOUD_POINTS)
     generator, dimension = subject.generator(PART), clouds[0].points.shape[1]
-    total = 4 + len(PAIRS)
+    total = 3 + STUDY_STEPS
     identity = torch.eye(dimension)
     at_random = [random_value(dimension, generator) for _ in clouds]
     flows = [
@@ -135,23 +122,13 @@ def inspect_clustering(subject: Subject, on_step: OnPartStep) -> PartResult:
         flow_passage("flow, V random", clouds, at_random),
     ]
     on_step(1, total)
-    passages = [decoder_passage(subject)]
+    found = [decoder_passage(subject)]
     on_step(2, total)
-    moved = transport_passage(subject)
-    if moved is not None:
-        passages.append(moved)
+    found.append(transport_passage(subject))
     on_step(3, total)
-    study: dict[int, list[float]] = {size: [] for size in SIZES}
-    failed = 0
-    for done, pairs in enumerate(PAIRS, 4):
-        for size, means in study.items():
-            found = separations(pairs, size, SEEDS)
-            failed += sum(not one.separated for one in found)
-            means.append(float(np.mean([one.pieces for one in found])))
-        on_step(done, total)
-    shown = separations(2, SIZES[0], 1)[0]
-    on_step(total, total)
-    return _result(passages, flows, study, shown, failed)
+    passages = [passage for passage in found if passage is not None]
+    study = study_pieces(lambda done, _: on_step(3 + done, total))
+    return _result(passages, flows, study)
 
 
 def _curve(passage: Passage, time: float | None = None) -> ChartSeries:
@@ -160,28 +137,17 @@ def _curve(passage: Passage, time: float | None = None) -> ChartSeries:
     return series(passage.name, x, [step.mean_cosine for step in passage.steps])
 
 
-def _plane(title: str, measures: Tensor) -> Chart:
-    """Points of measures [N, n, 3], seen along the third axis."""
-    shown = [
-        series(f"measure {number}", points[:, 0].tolist(), points[:, 1].tolist(), "dots")
-        for number, points in enumerate(measures, 1)
-    ]
-    return Chart(title, "first coordinate", "second coordinate", tuple(shown), limits=(-1, 1))
-
-
 def _result(
     passages: list[Passage],
     flows: list[Passage],
-    study: dict[int, list[float]],
-    shown: Separation,
-    failed: int,
+    study: PieceStudy,
 ) -> PartResult:
     collapsing = [passage.name for passage in passages if passage.collapses]
     spread = "; ".join(
         f"{one.name} {one.steps[0].mean_cosine:.2f} to {one.steps[-1].mean_cosine:.2f}"
         for one in passages
     )
-    verdict = f"no collapse: mean cosine {spread}"
+    verdict = f"no collapse: mean cosine {spread}" if passages else NO_BLOCKS
     if collapsing:
         verdict = f"collapse to a point: {', '.join(collapsing)} (mean cosine {spread})"
     words = (
@@ -189,14 +155,15 @@ def _result(
         f"store's clouds go from a mean cosine of {flows[0].steps[0].mean_cosine:.2f} to "
         f"{flows[0].steps[-1].mean_cosine:.2f} in {TIME:.0f} units of time, with random V to "
         f"{flows[1].steps[-1].mean_cosine:.2f}. A trained network should not: what has become one "
-        f"point cannot be told apart again. It {'does here' if collapsing else 'does not'}. "
-        "The study shows the use of it: measures that lie upon each other are separated by value "
-        "matrices that are held constant for a while, since each has a mean of its own; two took "
-        f"{shown.pieces} piece{'s' if shown.pieces != 1 else ''}, and the number does not grow "
-        "with the number of points."
+        "point cannot be told apart again. "
     )
-    if failed:
-        words += f" {failed} of the draws were not separated within the allowed pieces."
+    if passages:
+        words += f"It {'does here' if collapsing else 'does not'}. "
+    if not any(one.name == FUTURE_ATOMS for one in passages):
+        words += (
+            "No block moves the atoms of futures here (train.transport_layers = 0, or "
+            "train.transport = flow: see part 7). "
+        )
     rows = [
         (one.name, *(short(value) for step in (one.steps[0], one.steps[-1]) for value in step))
         for one in (*passages, *flows)
@@ -208,40 +175,21 @@ def _result(
     )
     return PartResult(
         verdict,
-        words,
-        _charts(passages, flows, study, shown),
+        words + study.words(),
+        (*_charts(passages, flows), *study.charts()),
         (table,),
         (
             *((f"{one.name}: mean cosine after", one.steps[-1].mean_cosine) for one in passages),
-            *(
-                (f"pieces for {pairs} measures of {size} points", value)
-                for size, means in study.items()
-                for pairs, value in zip(PAIRS, means, strict=True)
-            ),
+            *study.figures(),
         ),
         alarm=bool(collapsing),
     )
 
 
-def _charts(
-    passages: list[Passage],
-    flows: list[Passage],
-    study: dict[int, list[float]],
-    shown: Separation,
-) -> tuple[Chart, ...]:
-    pieces = range(len(shown.margins))
-    margins = (
-        series("least angle; below 0 they overlap", pieces, shown.margins),
-        series("they touch", pieces, [0.0] * len(pieces), "guide"),
-    )
-    needed = tuple(series(f"{size:,} points each", PAIRS, means) for size, means in study.items())
+def _charts(passages: list[Passage], flows: list[Passage]) -> tuple[Chart, ...]:
     layers = tuple(_curve(one) for one in passages)
     bare = tuple(_curve(one, TIME) for one in flows)
     return (
-        Chart("The model's layers", "layers passed", "mean cosine", layers),
+        *((Chart("The model's layers", "layers passed", "mean cosine", layers),) if layers else ()),
         Chart("The flow, from the store's clouds", "time", "mean cosine", bare),
-        _plane("Two measures upon each other", shown.path[0]),
-        _plane("The same, separated", shown.path[-1]),
-        Chart("Separating two measures", "pieces", "angle between their caps", margins),
-        Chart("Pieces needed", "measures N", f"mean of {SEEDS} draws", needed),
     )

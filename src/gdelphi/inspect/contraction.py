@@ -180,7 +180,10 @@ def _words(exponents: tuple[float, float], local: float) -> str:
         "a lower bound: random steps, and steps and clouds found by gradient ascent. "
     )
     if np.isnan(exponents[0]):
-        return words
+        return words + (
+            "The growth with the number of points is shown for blocks that move atoms, and this "
+            "model has none (train.transport_layers = 0, or train.transport = flow)."
+        )
     return words + (
         f"With n phrases of the store the constant of the first transport block goes like "
         f"n^{exponents[0]:.2f}, on adversarial clouds like n^{exponents[1]:.2f}; published are "

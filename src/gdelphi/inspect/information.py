@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from gdelphi.common.types import FloatArray, IntArray
+from gdelphi.inspect.checkpoints import Checkpoints, checkpoints
 from gdelphi.inspect.entropy import entropy, gaussian_gram, joint, mutual_information
 from gdelphi.inspect.recorder import Recorder
 from gdelphi.inspect.result import (
@@ -22,7 +22,6 @@ from gdelphi.inspect.result import (
 from gdelphi.inspect.subject import OnPartStep, Subject
 from gdelphi.inspect.tangent_kernel import TangentKernel, tangent_kernel
 from gdelphi.model.batches import BatchMaker
-from gdelphi.model.checkpoint import STATE
 from gdelphi.model.network import MeasureModel
 
 PART: Final = 5
@@ -38,6 +37,8 @@ IDLE: Final = (
     "model, so its logits are those of the profiles, and the kernel is that of a head at its start."
 )
 
+FEW_STEPS: Final = 3
+
 Activations = dict[str, FloatArray]
 """layer -> [sample, number]"""
 
@@ -52,6 +53,10 @@ class LayerInformation:
     with_target: float
     together: float
     """of all layers up to this one, with the target"""
+
+
+Along = dict[int, dict[float, list[LayerInformation]]]
+"""step of training -> order -> layers"""
 
 
 def activations(
@@ -106,28 +111,6 @@ def layer_information(
     return found
 
 
-def checkpoints(subject: Subject) -> dict[str, MeasureModel]:
-    """The weights that there are, in the order of training: drawn anew, the last of the run where
-    its folder has them, and those that were kept."""
-    config = subject.model.config
-    with torch.random.fork_rng():
-        torch.manual_seed(subject.seed)
-        models = {"untrained": MeasureModel(config)}
-    path = subject.folder / STATE / "run.safetensors"
-    if path.exists():
-        last = MeasureModel(config)
-        own = last.state_dict()
-        tensors = load_file(path)
-        named = {name: tensors[f"mean.{name}"] for name in own if f"mean.{name}" in tensors}
-        if named.keys() == own.keys():
-            last.load_state_dict(named)
-            models["last step"] = last
-    models["kept"] = subject.model
-    for model in models.values():
-        model.train(False)
-    return models
-
-
 def inspect_information(subject: Subject, on_step: OnPartStep) -> PartResult:
     """Entropies and informations of the layers, the information plane, and the tangent kernel."""
     windows = subject.windows(SAMPLES)
@@ -136,12 +119,12 @@ def inspect_information(subject: Subject, on_step: OnPartStep) -> PartResult:
             f"validation A and B have {len(windows[0])} days of streams: entropies of fewer than "
             f"{FEWEST} samples say nothing"
         )
-    models = checkpoints(subject)
-    total = len(models) + 1
-    found: dict[str, dict[float, list[LayerInformation]]] = {}
-    for done, (name, model) in enumerate(models.items(), 1):
+    known = checkpoints(subject)
+    total = len(known.models) + 1
+    found: Along = {}
+    for done, (step, model) in enumerate(known.models.items(), 1):
         given, layers, came = activations(model, subject.maker, windows)
-        found[name] = {
+        found[step] = {
             order: layer_information(given, layers, came, order) for order in subject.orders
         }
         on_step(done, total)
@@ -149,19 +132,14 @@ def inspect_information(subject: Subject, on_step: OnPartStep) -> PartResult:
         subject.model, subject.maker, subject.windows(KERNEL_SEQUENCES), subject.random(PART)
     )
     on_step(total, total)
-    return _result(found, subject.orders, kernel, len(windows[0]), idle=subject.idle_head)
+    return _result(found, known, subject, kernel, len(windows[0]))
 
 
 def _result(
-    found: dict[str, dict[float, list[LayerInformation]]],
-    orders: tuple[float, ...],
-    kernel: TangentKernel,
-    samples: int,
-    *,
-    idle: bool,
+    found: Along, known: Checkpoints, subject: Subject, kernel: TangentKernel, samples: int
 ) -> PartResult:
-    order = orders[-1]
-    kept, untrained = found["kept"][order], found["untrained"][order]
+    orders, order = subject.orders, subject.orders[-1]
+    kept, untrained = found[known.kept][order], found[0][order]
     lost = min(kept, key=lambda one: one.with_target)
     gained = kept[-1].with_target - untrained[-1].with_target
     along = kernel.alignment()
@@ -173,7 +151,7 @@ def _result(
     )
     rows = [
         (
-            one.name, *(f"{found['kept'][each][place].entropy:.2f}" for each in orders),
+            one.name, *(f"{found[known.kept][each][place].entropy:.2f}" for each in orders),
             f"{one.with_input:.2f}", f"{one.with_target:.2f}", f"{one.together:.2f}",
             f"{untrained[place].with_target:.2f}",
         )
@@ -185,8 +163,14 @@ def _result(
     )  # fmt: skip
     return PartResult(
         verdict,
-        _words(kept, orders, samples, aligned) + (IDLE if idle else ""),
-        (*_layer_charts(found, orders), *_kernel_charts(along)),
+        _words(kept, orders, samples, aligned)
+        + _words_along(known)
+        + (IDLE if subject.idle_head else ""),
+        (
+            *_layer_charts(found[known.kept], orders),
+            *_plane_charts(found, order),
+            *_kernel_charts(along),
+        ),
         (ResultTable(f"Bits, of at most {np.log2(samples):.1f}", columns, tuple(rows)),),
         (
             *((f"{one.name}: with target", one.with_target) for one in kept),
@@ -214,10 +198,6 @@ def _words(
         )
     else:
         words += "so it is here. "
-    words += (
-        "The plane shows each layer by what it shares with input and target, before and after "
-        "training. "
-    )
     if np.isnan(aligned):
         return words
     return words + (
@@ -227,36 +207,65 @@ def _words(
     )
 
 
+def _words_along(known: Checkpoints) -> str:
+    steps = [f"{step:,}" for step in known.models]
+    words = (
+        " The plane shows the way of each layer through training, by what it shares with input "
+        f"and target after {', '.join(steps[:-1])} and {steps[-1]} steps; "
+        f"step {known.kept:,} is the model's."
+        if len(steps) > 1
+        else " The weights are untrained, and no other step is there: each layer is one point of "
+        "the plane."
+    )
+    if known.drawn:
+        words += " Step 0 is drawn anew: the folder does not have its own."
+    if len(steps) <= FEW_STEPS:
+        words += (
+            " The folder of a training has more of them (train.keep_checkpoints); a model in use "
+            "is a copy without."
+        )
+    if known.unreadable:
+        words += f" Not to be read, and left out: {', '.join(known.unreadable)}."
+    return words
+
+
 def _layer_charts(
-    found: dict[str, dict[float, list[LayerInformation]]], orders: tuple[float, ...]
+    kept: dict[float, list[LayerInformation]], orders: tuple[float, ...]
 ) -> tuple[Chart, ...]:
     order, x_label = orders[-1], "layer, in the order of the table"
-    kept = found["kept"][order]
-    places = list(range(1, len(kept) + 1))
+    places = list(range(1, len(kept[order]) + 1))
     entropies = tuple(
-        series(f"order {each:g}", places, [one.entropy for one in found["kept"][each]])
-        for each in orders
+        series(f"order {each:g}", places, [one.entropy for one in kept[each]]) for each in orders
     )
     shared = (
-        series("with the input", places, [one.with_input for one in kept]),
-        series("with the target", places, [one.with_target for one in kept]),
-        series("all layers so far, with the target", places, [one.together for one in kept]),
-    )
-    plane = tuple(
-        series(
-            f"{name} weights, first layer to last",
-            [one.with_input for one in by_order[order]],
-            [one.with_target for one in by_order[order]],
-        )
-        for name, by_order in found.items()
+        series("with the input", places, [one.with_input for one in kept[order]]),
+        series("with the target", places, [one.with_target for one in kept[order]]),
+        series("all layers so far, with the target", places, [one.together for one in kept[order]]),
     )
     return (
         Chart("Entropy of the layers", x_label, "bits", entropies),
         Chart(f"Shared information, order {order:g}", x_label, "bits", shared),
+    )
+
+
+def _plane_charts(found: Along, order: float) -> tuple[Chart, ...]:
+    """The information plane over the steps of training, and what is shared with the target."""
+    steps = list(found)
+    by_layer = list(zip(*(found[step][order] for step in steps), strict=True))
+    plane = tuple(
+        series(along[0].name, [one.with_input for one in along], [one.with_target for one in along])
+        for along in by_layer
+    )
+    risen = tuple(
+        series(along[0].name, steps, [one.with_target for one in along]) for along in by_layer
+    )
+    shared = "bits shared with the target"
+    return (
         Chart(
-            f"Information plane, order {order:g}", "bits shared with the input",
-            "bits shared with the target", plane,
+            f"Information plane over training, order {order:g}", "bits shared with the input",
+            shared, plane,
         ),
+        Chart(f"With the target, step by step, order {order:g}", "step of training", shared, risen),
     )  # fmt: skip
 
 

@@ -13,12 +13,11 @@ from time import perf_counter
 from typing import Any
 
 from gdelphi import __version__
-from gdelphi.common.errors import ConfigError
+from gdelphi.common.errors import ConfigError, GdelphiError
 from gdelphi.common.files import write_json_atomically, write_text_atomically
 from gdelphi.common.settings import Settings
 from gdelphi.inspect.page import InspectedPart, render
 from gdelphi.inspect.parts import PARTS, Part
-from gdelphi.inspect.result import NotApplicable
 from gdelphi.inspect.subject import Subject, open_subject
 from gdelphi.measures.packing import OnPacked
 
@@ -114,9 +113,12 @@ def _look(part: Part, subject: Subject, on_part: OnPart) -> InspectedPart:
     on_part(part.title, 0, 1)
     try:
         result = part.look(subject, lambda done, total: on_part(part.title, done, total))
-    except NotApplicable as reason:
+    except GdelphiError as error:
+        # Not only NotApplicable: what a part needs may be missing or damaged, and the error says
+        # what to do about it.
         on_part(part.title, 1, 1)
-        return InspectedPart(part.number, part.title, None, str(reason), 0.0)
+        reason = " ".join(str(error).split())
+        return InspectedPart(part.number, part.title, None, reason, 0.0)
     return InspectedPart(part.number, part.title, result, "", round(perf_counter() - began, 1))
 
 

@@ -10,7 +10,7 @@ them at once; with N > d, V is the least-squares answer, and more pieces are nee
 
 Separated means: each measure lies in a cap about its mean, and no two caps meet. The number of
 pieces depends on N, not on the number of points. The second half of the proof, which carries each
-cap to m atoms by perceptron pieces (m - 1 cuts for each of N measures: O(m N)), is not made here.
+measure to m atoms, is in interpolation.py.
 """
 
 from dataclasses import dataclass

@@ -9,6 +9,8 @@
     checksums.txt                   of all of these: a model that is not as it was written is not
                                     used
     state/run.safetensors           the checkpoint: weights, EMA, moments; in its header the record
+    state/step-50.safetensors       EMA weights of earlier steps (`train.keep_checkpoints`), for
+                                    whoever looks at how a model became what it is
 
 Nothing is ever pickled: tensors go through safetensors and numbers through JSON. The checkpoint is
 one file, since one file can take the place of another in a single moment and a folder cannot. No
@@ -16,7 +18,7 @@ state of random numbers is kept: those of a step are a function of seed, step an
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,7 +49,7 @@ FORMAT: Final = 2
 FREE: Final = tuple(
     f"{section}.{name}"
     for section in ("train", "text")
-    for name in ("log_every", "save_every", "device", "decoder_steps")
+    for name in ("log_every", "save_every", "keep_checkpoints", "device", "decoder_steps")
 )
 """settings that may be others when a run is resumed"""
 STATE: Final = "state"
@@ -185,6 +187,7 @@ class ModelFolder:
         for path in self.folder.glob("published-*.json"):
             remove_file(path)  # they were fitted to the model that goes
         remove_file(self._metrics)
+        self.keep_steps(())
         remove_file(self._checkpoint)
 
     def load_checkpoint(self) -> tuple[Tensors, TrainingRecord] | None:
@@ -229,6 +232,16 @@ class ModelFolder:
         }
         _save_tensors(tensors, self._checkpoint, header)
 
+    def save_step(self, weights: Tensors, step: int) -> None:
+        """Weights along the way, beside the checkpoint."""
+        _save_tensors(weights, self.folder / STATE / f"step-{step}.safetensors", {"format": "pt"})
+
+    def keep_steps(self, steps: Collection[int]) -> None:
+        """Drop weights of all other steps."""
+        for step, path in step_files(self.folder).items():
+            if step not in steps:
+                remove_file(path)
+
     def save_model(
         self, model: PreTrainedModel, weights: Tensors, record: TrainingRecord, card: str
     ) -> None:
@@ -265,11 +278,19 @@ class ModelFolder:
         return read_metrics(self.folder) if self._metrics.exists() else []
 
     def forget_after(self, step: int) -> None:
-        """Drop lines of steps that will be done again, and one that was cut off."""
+        """Drop lines and weights of steps that will be done again, and a line that was cut off."""
+        self.keep_steps(range(step + 1))
         if not self._metrics.exists():
             return
         kept = [line for line in self.lines() if line["step"] <= step]
         write_text_atomically(self._metrics, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def step_files(folder: Path) -> dict[int, Path]:
+    """Weights that a training has kept along its way, by their steps."""
+    paths = (folder / STATE).glob("step-*.safetensors")
+    found = {path.stem.removeprefix("step-"): path for path in paths}
+    return {int(step): found[step] for step in sorted(filter(str.isdecimal, found), key=int)}
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -35,7 +35,8 @@ SIZES: Final = {
     "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient",
 }  # fmt: skip
 LATER: Final = (
-    "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient"
+    "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient",
+    "keep_checkpoints",
 )  # fmt: skip
 """settings that earlier versions did not have: at their defaults they are no part of an origin, so
 that earlier runs can be resumed"""

@@ -114,6 +114,7 @@ class DecoderTask:
     section = "decoder"
     diverging_ratio = 3.0
     memory_settings: tuple[str, ...] = ("batch", "points")
+    keep_checkpoints = 0
 
     def __init__(self, data: TrainingData, device: torch.device, settings: DecoderSettings) -> None:
         self.data, self.settings, self.device = data, settings, device

@@ -333,7 +333,17 @@ class _Loop:
         better = self.run.evaluate()
         if self.main:
             self.folder.log({**self.record.history[-1], "better": better})
+            self._keep_weights()
         return better
+
+    def _keep_weights(self) -> None:
+        """Those of this step if it is one of the steps to keep, which others may have ceased to
+        be."""
+        step, most = self.record.step, self.run.task.keep_checkpoints
+        kept = kept_steps(step, self.settings.evaluate_every, most)
+        if step in kept:
+            self.folder.save_step(weights_of(self.run.ema), step)
+        self.folder.keep_steps(kept)
 
     def _save_model(self) -> None:
         self.run.task.settle(self.run.ema, self.record)
@@ -361,6 +371,17 @@ class _Loop:
             logged=logged,
         )
         self.progress.stepped(status)
+
+
+def kept_steps(step: int, every: int, most: int) -> range:
+    """Evaluated steps up to this one whose weights are kept: evenly spread from step 0 on, at most
+    so many. Where they become too many, every second one goes.
+
+    A function of the step alone, so that a run that was killed keeps what others keep.
+    """
+    while most and step // every >= most:
+        every *= 2
+    return range(0, step + 1 if most else 0, every)
 
 
 def made_ahead(

@@ -60,6 +60,10 @@ class TrainingTask(Protocol):
     """settings that a step's memory grows with"""
 
     @property
+    def keep_checkpoints(self) -> int:
+        """Of how many steps weights are kept, at most."""
+
+    @property
     def settings(self) -> LoopSettings: ...
 
     def origin(self) -> dict[str, Any]:

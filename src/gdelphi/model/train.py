@@ -64,6 +64,10 @@ class MeasureTask:
             burn_in=min(LossWeights().burn_in, data.settings.sequences.context_days - 1),
         )
 
+    @property
+    def keep_checkpoints(self) -> int:
+        return self.settings.keep_checkpoints
+
     def origin(self) -> dict[str, Any]:
         variant = {
             "spare_atoms": self.futures.spare_atoms,

@@ -19,6 +19,7 @@ class TextTask:
     diverging_ratio = math.inf
     """The loss in nats a word falls a hundredfold, so a multiple of its lowest is no divergence."""
     memory_settings: tuple[str, ...] = ("batch",)
+    keep_checkpoints = 0
 
     def __init__(self, data: TextData, settings: TextSettings, vocabulary: Vocabulary) -> None:
         self.data, self.settings, self.vocabulary = data, settings, vocabulary
