@@ -11,7 +11,7 @@ from gdelphi.common.types import Measure
 from gdelphi.inspect import pieces
 from gdelphi.inspect.interpolation import (
     Cut,
-    Problem,
+    InterpolationProblem,
     aim,
     choose_cut,
     draw_problem,
@@ -24,7 +24,9 @@ from gdelphi.ot.references import exact_wasserstein2
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def problem(number: int = 3, points: int = 40, atoms: int = 3, seed: int = 0) -> Problem:
+def problem(
+    number: int = 3, points: int = 40, atoms: int = 3, seed: int = 0
+) -> InterpolationProblem:
     return draw_problem(number, points, atoms, torch.Generator().manual_seed(seed))
 
 

@@ -40,7 +40,7 @@ POLES: Final = (1.0, 0.8, 0.65, 0.55)
 CUT_STEPS, CUT_SPEED = 160, 0.25  # steps of a cut, and the way that the fastest point goes in one
 
 
-class Problem(NamedTuple):
+class InterpolationProblem(NamedTuple):
     """Measures of n points of equal weight, and where each is to go."""
 
     measures: Tensor
@@ -71,7 +71,9 @@ class Interpolation:
         return self.aims + self.cuts
 
 
-def draw_problem(number: int, points: int, atoms: int, generator: torch.Generator) -> Problem:
+def draw_problem(
+    number: int, points: int, atoms: int, generator: torch.Generator
+) -> InterpolationProblem:
     """Measures of one orthant, upon each other, and targets of atoms with random weights."""
     measures = overlapping_measures(number, points, DIMENSION, generator).double()
     turned = torch.randn(DIMENSION, DIMENSION, generator=generator, dtype=torch.float64)
@@ -84,7 +86,7 @@ def draw_problem(number: int, points: int, atoms: int, generator: torch.Generato
     shares = torch.rand(number, atoms, generator=generator, dtype=torch.float64) + 0.5
     ends = (shares.cumsum(1) / shares.sum(1, keepdim=True) * points).round().long()
     counts = torch.diff(ends, prepend=torch.zeros(number, 1, dtype=torch.long))
-    return Problem(measures, middles, found, counts)
+    return InterpolationProblem(measures, middles, found, counts)
 
 
 def aim(measures: Tensor, middles: Tensor) -> tuple[Tensor, int]:
@@ -149,7 +151,7 @@ def move(points: Tensor, cut: Cut, atom: Tensor) -> Tensor:
     return moved
 
 
-def interpolate(problem: Problem) -> Interpolation:
+def interpolate(problem: InterpolationProblem) -> Interpolation:
     """Aim at the middles, then cut atom after atom."""
     measures, aims = aim(problem.measures, problem.middles)
     number, points, _ = measures.shape
