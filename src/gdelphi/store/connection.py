@@ -33,7 +33,7 @@ from gdelphi.store.place import StorePlace
 from gdelphi.store.sums import renew_sums, wrong_sums
 
 Row = tuple[Any, ...]
-Found = TypeVar("Found")
+_Result = TypeVar("_Result")
 
 DAMAGE = (
     duckdb.IOException,
@@ -184,7 +184,7 @@ class Connection:
         self._duck = self.store.open_duckdb(read_only=self.read_only)
         return True
 
-    def retry(self, transactions: Callable[[], Found]) -> Found:
+    def retry(self, transactions: Callable[[], _Result]) -> _Result:
         """Do something that is whole transactions, and again if the store was lost meanwhile."""
         for attempt in range(1, RETRIES + 1):
             try:

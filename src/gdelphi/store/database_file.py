@@ -160,6 +160,13 @@ class DatabaseFile:
             for path in (self.path, self.path.with_name(f"{self.path.name}.wal"))
         )
 
+    def made(self, run: RunSql) -> tuple[str | None, str | None]:
+        stored = run(
+            "SELECT tags['storage_version'] FROM duckdb_databases() "
+            "WHERE database_name = current_database()"
+        )
+        return stored[0][0], created_by(self.path)
+
     def snapshot(self, run: RunSql) -> int | None:  # noqa: ARG002
         return None
 
