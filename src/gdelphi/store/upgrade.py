@@ -21,7 +21,7 @@ from gdelphi.common.files import is_alive
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.store.connection import Connection, Store
-from gdelphi.store.rows import quoted
+from gdelphi.store.schema import quoted
 
 NEW: Final = "upgraded"
 OLD_SUFFIX: Final = ".before-upgrade"
