@@ -188,7 +188,7 @@ class Lake:
         return self._as_of or self._catalog.latest_snapshot()
 
     def made(self, run: RunSql) -> tuple[str | None, str | None]:
-        known = dict(run(f"SELECT option_name, value FROM {DATABASE}.options()"))
+        known: dict[str, str] = dict(run(f"SELECT option_name, value FROM {DATABASE}.options()"))
         return f"DuckLake {known.get('version')}", known.get("created_by")
 
     def snapshot(self, run: RunSql) -> int | None:
