@@ -219,8 +219,8 @@ def kills(number: int, seed: int) -> int:
         one, other = (digests(load_settings(folder / name / "gdelphi.toml").settings)
                       for name in ("killed", "calm"))  # fmt: skip
         left = len(list((folder / "killed" / "store").rglob("*.parquet")))
-        run_timed("store", "compact", "--config", str(config), "--keep-days", "0")
-        kept = len(list((folder / "killed" / "store").rglob("*.parquet")))
+        words = ("store", "compact", "--json", "--keep-days", "0", "--config", str(config))
+        kept = json.loads(run_timed(*words)[2])["after"]["files"]
         same = one == other == digests(load_settings(config).settings)
     print(
         f"{number} runs, {struck} killed on the way, {ended} had ended; PostgreSQL restarted "

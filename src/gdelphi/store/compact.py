@@ -18,6 +18,7 @@ from gdelphi.store.connection import Connection, Store
 from gdelphi.store.lake import DATABASE
 
 FILES_AT_ONCE: Final = 64  # that one transaction merges
+GRACE_MINUTES: Final = 60  # that a file stays which a reader may have begun to read
 DELETED: Final = 0.5  # share of a file's rows that are gone for which it is written anew
 
 
@@ -97,6 +98,10 @@ def _compact_lake(connection: Connection, keep_days: int | None, on_step: OnStep
             if not merged:
                 break
     on_step("removing files that no state needs")
-    place.before_commit()  # nobody else writes: what no state knows, a killed writer has left
-    for remove in ("cleanup_old_files", "delete_orphaned_files"):
-        connection.rows(f"CALL ducklake_{remove}('{DATABASE}', cleanup_all => true)")
+    place.before_commit()
+    connection.rows(
+        f"CALL ducklake_cleanup_old_files('{DATABASE}', "
+        f"older_than => now() - INTERVAL {GRACE_MINUTES} MINUTE)"
+    )
+    # Nobody else writes: what the catalog does not know, a killed writer has left.
+    connection.rows(f"CALL ducklake_delete_orphaned_files('{DATABASE}', cleanup_all => true)")

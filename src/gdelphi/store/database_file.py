@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 
 from gdelphi.common.errors import ConfigError
 from gdelphi.common.settings import Settings
+from gdelphi.store.schema import quoted
 from gdelphi.store.seal import break_seal, seal
 from gdelphi.store.sums import RunSql
 
@@ -66,7 +67,7 @@ class DatabaseFile:
             break_seal(self.path)
 
     def attach(self, run: RunSql, name: str) -> None:
-        run(f"ATTACH '{str(self.path).replace(chr(39), chr(39) * 2)}' AS {name} (READ_ONLY)")
+        run(f"ATTACH {quoted(str(self.path))} AS {name} (READ_ONLY)")
 
     def begin(self) -> Iterator[str]:
         yield from ()
@@ -159,6 +160,13 @@ class DatabaseFile:
             path.stat().st_mtime_ns if path.exists() else 0
             for path in (self.path, self.path.with_name(f"{self.path.name}.wal"))
         )
+
+    def made(self, run: RunSql) -> tuple[str | None, str | None]:
+        stored = run(
+            "SELECT tags['storage_version'] FROM duckdb_databases() "
+            "WHERE database_name = current_database()"
+        )
+        return stored[0][0], created_by(self.path)
 
     def snapshot(self, run: RunSql) -> int | None:  # noqa: ARG002
         return None

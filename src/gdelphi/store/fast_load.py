@@ -33,10 +33,10 @@ from gdelphi.store.ledger import Counts
 from gdelphi.store.rows import (
     mark_story_duplicates,
     news_day,
-    quoted,
     remove_files,
     story_duplicate_ids,
 )
+from gdelphi.store.schema import quoted
 from gdelphi.store.strict_load import load_strictly
 from gdelphi.store.sums import between, in_files
 

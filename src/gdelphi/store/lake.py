@@ -21,6 +21,7 @@ from typing import Any, Final
 from gdelphi.common.errors import StoreError, StoreLost
 from gdelphi.common.settings import LAKE, Settings
 from gdelphi.store.postgres import Catalog, WriterLock
+from gdelphi.store.schema import quoted
 from gdelphi.store.sums import RunSql
 
 MEMORY: Final = ":memory:"
@@ -69,7 +70,7 @@ class Lake:
         for statement in self.begin():
             run(statement)
         if read_only:  # a query must not write or read files of others
-            run(f"SET allowed_directories = [{_quoted(str(self.path))}]")
+            run(f"SET allowed_directories = [{quoted(str(self.path))}]")
             run("SET enable_external_access = false")
 
     def attach(self, run: RunSql, name: str) -> None:
@@ -78,15 +79,15 @@ class Lake:
     def _attach(self, run: RunSql, name: str, *, read_only: bool) -> None:
         self._find_data()
         for extension in EXTENSIONS:
-            run(f"LOAD {_quoted(str(_extension_file(extension)))}")
+            run(f"LOAD {quoted(str(_extension_file(extension)))}")
         secret = f"{name}_catalog"
-        run(f"CREATE SECRET {secret} (TYPE postgres, PASSWORD {_quoted(self._catalog.password)})")
-        options = [f"DATA_PATH {_quoted(str(self.path))}", f"META_SECRET '{secret}'"]
+        run(f"CREATE SECRET {secret} (TYPE postgres, PASSWORD {quoted(self._catalog.password)})")
+        options = [f"DATA_PATH {quoted(str(self.path))}", f"META_SECRET '{secret}'"]
         if read_only:
             options += ["READ_ONLY", *_at(self._as_of)]
         else:
             options.append("DATA_INLINING_ROW_LIMIT 0")
-        address = _quoted(f"{LAKE}postgres:{self._catalog.words}")
+        address = quoted(f"{LAKE}postgres:{self._catalog.words}")
         run(f"ATTACH {address} AS {name} ({', '.join(options)})")
 
     def begin(self) -> Iterator[str]:
@@ -186,6 +187,10 @@ class Lake:
     def state(self) -> object:
         return self._as_of or self._catalog.latest_snapshot()
 
+    def made(self, run: RunSql) -> tuple[str | None, str | None]:
+        known: dict[str, str] = dict(run(f"SELECT option_name, value FROM {DATABASE}.options()"))
+        return f"DuckLake {known.get('version')}", known.get("created_by")
+
     def snapshot(self, run: RunSql) -> int | None:
         return int(run(f"SELECT id FROM {DATABASE}.current_snapshot()")[0][0])
 
@@ -221,7 +226,3 @@ def _extension_file(name: str) -> Path:
         f"a lake needs DuckDB's extension {name}, and the package {package.replace('_', '-')} "
         f"{has}: pip install 'gdelphi[lake]' {package.replace('_', '-')}=={version('duckdb')}"
     )
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

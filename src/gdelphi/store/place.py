@@ -88,6 +88,9 @@ class StorePlace(Protocol):
     def state(self) -> object:
         """Differs whenever the content does; cheap."""
 
+    def made(self, run: RunSql) -> tuple[str | None, str | None]:
+        """The format that the store is in, and what made it."""
+
     def snapshot(self, run: RunSql) -> int | None:
         """The number of the state that a connection reads, where states have one."""
 

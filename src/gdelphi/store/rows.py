@@ -25,11 +25,6 @@ COLUMNS = ", ".join([*EVENT_COLUMNS, "NewsDay", "FileId"])
 REASON_KIND = "split_part(rejects.reason, ': ', 1)"  # the reason without the offending value
 
 
-def quoted(text: str) -> str:
-    """A string as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def news_day(layout: Layout, file: SourceFile) -> str:
     """SQL for the news day of a row: `file_day` is the day of the file's name.
 

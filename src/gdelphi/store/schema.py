@@ -131,10 +131,11 @@ def create_code_table(name: str, columns: tuple[str, ...]) -> Iterator[str]:
         for column in columns
     )
     yield f"CREATE OR REPLACE TABLE {name} ({typed})"
-    yield f"COMMENT ON TABLE {name} IS {_quoted(CODE_TABLES[name].comment)}"
+    yield f"COMMENT ON TABLE {name} IS {quoted(CODE_TABLES[name].comment)}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A string as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -143,7 +144,7 @@ def _columns(columns: Mapping[str, str]) -> str:
 
 
 def _comment(kind: str, name: str, text: str) -> str:
-    return f"COMMENT ON {kind} {name} IS {_quoted(text)}"
+    return f"COMMENT ON {kind} {name} IS {quoted(text)}"
 
 
 def _bookkeeping() -> Iterator[str]:
@@ -359,7 +360,7 @@ def _sums() -> Iterator[str]:
         yield f"CREATE TABLE {name} ({columns})"
         yield _comment("TABLE", name, comment)
     for view, select in {
-        "daily_counts": f"{_counted('Stream')} UNION ALL {_counted(_quoted('WORLD'))}",
+        "daily_counts": f"{_counted('Stream')} UNION ALL {_counted(quoted('WORLD'))}",
         "days": _DAYS_OF.replace(
             "count(*) AS rows FROM events", "sum(rows)::BIGINT AS rows FROM file_days"
         ),

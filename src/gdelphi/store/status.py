@@ -16,7 +16,6 @@ from gdelphi.common.sections import StatusSettings
 from gdelphi.common.settings import Settings
 from gdelphi.gdelt.file_names import possible_until, tomorrow_of
 from gdelphi.store.connection import Connection, Store
-from gdelphi.store.database_file import created_by
 from gdelphi.store.rows import REASON_KIND
 from gdelphi.store.sums import TOLD
 
@@ -222,14 +221,11 @@ def _unknown_codes(connection: Connection) -> dict[str, dict[str, int]]:
 
 
 def _versions(connection: Connection) -> dict[str, str | None]:
-    stored = connection.value(
-        "SELECT tags['storage_version'] FROM duckdb_databases() "
-        "WHERE database_name = current_database()"
-    )
+    stored, maker = connection.store.place.made(connection.rows)
     writer = connection.rows("SELECT value FROM meta WHERE key = 'duckdb'")
     return {
         "format": stored,
-        "made_by": created_by(connection.store.path),
+        "made_by": maker,
         "written_by": writer[0][0] if writer else None,
     }
 

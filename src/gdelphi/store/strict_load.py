@@ -23,8 +23,8 @@ from gdelphi.store.rows import (
     COLUMNS,
     REASON_KIND,
     news_day,
-    quoted,
 )
+from gdelphi.store.schema import quoted
 
 LINES_AT_ONCE = 20_000
 BYTES_AT_ONCE = 1 << 26  # lines may be long

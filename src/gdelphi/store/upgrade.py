@@ -21,7 +21,7 @@ from gdelphi.common.files import is_alive
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.store.connection import Connection, Store
-from gdelphi.store.rows import quoted
+from gdelphi.store.schema import quoted
 
 NEW: Final = "upgraded"
 OLD_SUFFIX: Final = ".before-upgrade"
@@ -62,7 +62,7 @@ def upgrade(
     began = time.monotonic()
     store = Store(settings)
     if not store.place.takes_turns:
-        raise StoreError(f"{store.place.name} is a lake: DuckLake moves it when it is opened")
+        raise StoreError(f"{store.place.name} is a lake: its files have no format of DuckDB's")
     if not store.exists():
         raise StoreError(f"no store at {store.path}: `gdelphi ingest` makes one")
     size = store.path.stat().st_size
