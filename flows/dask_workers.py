@@ -57,10 +57,11 @@ class DaskWorkers:
         if self._address:
             runner = DaskTaskRunner(address=self._address)
         else:
-            logging.getLogger("distributed").setLevel(logging.WARNING)
+            logging.getLogger("distributed").setLevel(logging.ERROR)
             cluster = {
                 "n_workers": os.cpu_count() or 1, "threads_per_worker": 1,
                 "dashboard_address": f"{HOST}:0", "host": HOST,
+                "silence_logs": logging.ERROR,
                 "security": True,  # by keys that nobody else has: who talks to it can run code
             }  # fmt: skip
             # A process that is lost is started again; Dask would soon give up its place for lost.

@@ -1,8 +1,9 @@
 """Sharing independent portions of work among processes, with results in their order.
 
 Only as many portions are under way as keep all processes busy, so that results waiting for their
-turn stay few. Processes are spawned, not forked: a fork of a process with threads (Arrow, torch)
-may hang. Each limits its linear algebra to one thread: many small products gain nothing from more.
+turn stay few. Processes are forked from one that has imported what they need and done nothing else
+(multiprocessing's fork server): a fork of this process, which has threads (Arrow, torch), may hang,
+and processes that import everything themselves take seconds each. Each limits its linear algebra to one thread: many small products gain nothing from more.
 
 Within `working_with`, portions go to workers elsewhere in place of processes of this machine. What
 such workers are is not known here: the flows have those of a Dask cluster. Whoever shares work is
@@ -16,9 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from threading import Thread
-from time import sleep
 from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -32,7 +32,6 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 
 FEWEST_PORTIONS = 4  # below, further processes are not worth the second that their start takes
 PORTIONS_AHEAD = 3  # for each process
-PARENT_CHECK_SECONDS = 1.0
 PORTIONS_EACH = 16  # that a worker elsewhere is sent, if there is much: each costs up to 90 ms
 LARGEST_PORTION = 8  # times the usual one, so that a killed worker's is soon done again
 
@@ -101,8 +100,10 @@ def share(
         with threadpool_limits(1):
             yield from map(work.do, items)
         return
+    context = get_context("forkserver")
+    context.set_forkserver_preload([type(work).__module__])  # heeded where there is no server yet
     with ProcessPoolExecutor(
-        processes, mp_context=get_context("spawn"), initializer=_begin, initargs=(work,)
+        processes, mp_context=context, initializer=_begin, initargs=(work,)
     ) as pool:
         ahead = PORTIONS_AHEAD * processes
         try:
@@ -142,14 +143,15 @@ def _begin(work: Work[Any, Any]) -> None:
     global _work
     _work = work
     threadpool_limits(1)
-    Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent() -> None:
     """A parent that is killed cannot stop its pool, whose processes would wait for work forever."""
-    while os.getppid() == parent:
-        sleep(PARENT_CHECK_SECONDS)
-    os._exit(1)
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(items: Sequence[Any]) -> list[Any]:
