@@ -3,7 +3,8 @@
 Only as many portions are under way as keep all processes busy, so that results waiting for their
 turn stay few. Processes are forked from one that has imported what they need and done nothing else
 (multiprocessing's fork server): a fork of this process, which has threads (Arrow, torch), may hang,
-and processes that import everything themselves take seconds each. Each limits its linear algebra to one thread: many small products gain nothing from more.
+and processes that import everything themselves take seconds each. Each limits its linear algebra to
+one thread: many small products gain nothing from more.
 
 Within `working_with`, portions go to workers elsewhere in place of processes of this machine. What
 such workers are is not known here: the flows have those of a Dask cluster. Whoever shares work is
