@@ -25,7 +25,9 @@ from gdelphi.model.data import TrainingData, load_training_data
 from gdelphi.model.loop import Trained, TrainingRun
 from gdelphi.model.task import Loss
 from gdelphi.model.train import MeasureTask, train
+from gdelphi.store.copy import copy_store
 from helpers.measured_world import changed
+from helpers.postgres import postgres
 from helpers.training_world import (
     data,
     one_thread,
@@ -35,7 +37,7 @@ from helpers.training_world import (
     variables,
 )
 
-__all__ = ["data", "one_thread", "settings", "undisturbed"]
+__all__ = ["data", "one_thread", "postgres", "settings", "undisturbed"]
 
 
 def free_port() -> str:
@@ -87,15 +89,20 @@ def in_two_threads(data: TrainingData, steps: int) -> dict[str, torch.Tensor]:
 
 
 def test_two_processes_train_one_model_by_the_mean_of_their_gradients(
-    settings: Settings, undisturbed: Trained, tmp_path: Path
+    settings: Settings, undisturbed: Trained, tmp_path: Path, postgres: Any
 ) -> None:
+    """From a lake, as on many machines."""
     chosen = changed(settings, "train", dropout=0.0, steps=20)
+    lake = postgres.make_lake("trained_from", tmp_path)
+    copy_store(chosen, Settings(**lake))
+    of_lake = {f"GDELPHI_{name.upper()}": value for name, value in lake.items()}
     out = tmp_path / "two"
     launch = ["torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port(), "-m",
               "gdelphi", "train", "--json", "--out", str(out)]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", *launch],
-        env=variables(chosen), capture_output=True, text=True, check=False, timeout=600,
+        env={**variables(chosen), **of_lake}, capture_output=True, text=True, check=False,
+        timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

