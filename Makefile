@@ -4,8 +4,6 @@
 #   make quick  the tests that take no time, for work on the code
 #   make test-duckdb DUCKDB=2.0.0   the store's tests with another DuckDB
 PYTHON ?= python3
-# Bytecode is written where it is first needed: compiling all packages takes longer than all tests need of them.
-export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -19,6 +17,7 @@ TESTS ?= tests/store tests/measures/test_cloud_update.py
 $(INSTALLED): pyproject.toml constraints.txt
 	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]" && \
+	{ $(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true; } && \
 	touch $@ && echo "installed in $$(($$(date +%s) - began)) s"
 
 demo: $(INSTALLED)

@@ -10,6 +10,7 @@ import pytest
 
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.wording import day_text
+from gdelphi.judge.past_days import oracle_days
 from gdelphi.judge.texts import FORMS, TextJudge
 from gdelphi.text.train import TextTrained
 from helpers.forecast_world import predictor as _predictor
@@ -62,5 +63,6 @@ def test_somebody_who_repeats_the_day_that_comes_is_right(predictor: Predictor) 
     """The oracle's nearest past day is a repeated day: its own text."""
     judge = TextJudge(predictor, texts=3)
     came = day_text(predictor.pack, 60, 0)
-    ensemble = judge._oracle_days(0, 70, predictor.history("root").shares[0, 60][None])
+    shares = predictor.history("root").shares[0, 60][None]
+    ensemble = judge._days(0, oracle_days(predictor.pack, 0, 70, shares))
     assert ensemble.texts[0].phrases == came.phrases and len(ensemble.days) == 1

@@ -24,7 +24,7 @@ def carry_out(
     if settings.flows.runner == "local":
         return work(settings)
     whole = with_absolute_paths(settings)
-    result: T = import_flows().run_shared(
+    result: T = import_flows("gdelphi_flows.serve").run_shared(
         whole, name, lambda: work(whole), config or found_config()
     )
     return result
@@ -38,10 +38,10 @@ def found_config() -> Path | None:
     return Path(CONFIG_NAME) if Path(CONFIG_NAME).is_file() else None
 
 
-def import_flows() -> Any:
-    """gdelphi_flows.serve."""
+def import_flows(module: str) -> Any:
+    """A module of the flows, which may not be installed."""
     try:
-        return importlib.import_module("gdelphi_flows.serve")
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise GdelphiError(
             f'the flows are not installed ({error}): pip install "gdelphi[flows]"'

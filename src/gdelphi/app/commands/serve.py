@@ -28,7 +28,7 @@ def command(
     """
     settings = settings_from(config).settings
     config = config or found_config()
-    serving = import_flows()
+    serving = import_flows("gdelphi_flows.serve")
     if once:
         serving.run_once(settings, once, config)
         return
