@@ -14,9 +14,11 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from gdelphi.alerts.alerts import DryRun, dry_run
+from gdelphi.app.pipeline import possible_origins
+from gdelphi.common.errors import GdelphiError
 from gdelphi.common.percent import percent
 from gdelphi.common.settings import Settings, load_settings
-from gdelphi.forecast.forecast import ForecastRequest, forecast, open_predictor
+from gdelphi.forecast.forecast import ForecastRequest, forecasts, open_predictor
 from gdelphi.judge.score import score_forecasts
 from gdelphi.measures.embed import embed
 from gdelphi.model.train import train
@@ -87,11 +89,13 @@ def prepare(folder: Path, world: WorldConfig, steps: int) -> Settings:
 
 def forecast_days(settings: Settings, model: Path, origins: list[date], as_of: date) -> None:
     """A stored forecast of each origin, and its scores."""
-    predictor = open_predictor(settings, ForecastRequest(model))
-    for origin in origins:
-        made = forecast(settings, ForecastRequest(model, origin, as_of=as_of), predictor=predictor)
-        manifest = made.forecast.manifest
-        if manifest.hindsight:
+    request = ForecastRequest(model, as_of=as_of)
+    predictor = open_predictor(settings, request)
+    made = forecasts(settings, request, origins, predictor)
+    for origin, result in zip(origins, made, strict=True):
+        if isinstance(result, GdelphiError):
+            raise result
+        if result.forecast.manifest.hindsight:
             raise SystemExit(f"{origin} was fitted on: --origins has to be less")
         step(f"forecast from {origin}")
     score_forecasts(settings, settings.store.parent / "forecasts", as_of=as_of)
@@ -124,7 +128,7 @@ def main() -> None:
     world = world_config(arguments.preset, given)
     settings = prepare(arguments.folder, world, arguments.steps)
     as_of = world.start + timedelta(days=world.days)
-    origins = [as_of - timedelta(days=back) for back in range(arguments.origins, 0, -1)]
+    origins = possible_origins(settings, as_of)[-arguments.origins :]
     forecast_days(settings, arguments.folder / "model", origins, as_of)
     tried = dry_run(settings, since=origins[0])
     days = f"{tried.since} to {tried.until}"

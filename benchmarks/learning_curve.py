@@ -14,7 +14,7 @@ know. `--refit N` fits again before every N test days, on all days that are know
 
 import argparse
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from time import process_time
 
@@ -27,9 +27,9 @@ from gdelphi.measures.count_panel import CountPanel
 from gdelphi.scores.probabilities import brier, skill
 from gdelphi.stack.fit import MOST_DAYS, FitDays, fit_stack
 from gdelphi.stack.fitted import POOLED, STACK, CountForecasters
-from gdelphi.stack.linear import SIMPLE, ask
+from gdelphi.stack.linear import SIMPLE
 from hindsight import came_on, hindsight
-from stack import Days, stored_panel, tell
+from stack import Days, answers_on, stored_panel, tell
 
 FITTED = ("train", "validation_a", "validation_b")
 SHOWN = (*POOLED, STACK)
@@ -38,13 +38,8 @@ Answers = dict[str, FloatArray]
 
 def answers(counts: CountForecasters, days: Sequence[date]) -> Answers:
     """forecaster -> [target, day, stream, root]"""
-    said: dict[str, list[FloatArray]] = {}
-    for day in days:
-        found = ask([counts.stack], counts.panel.roots, day - timedelta(days=1))
-        for name, one in found.items():
-            values = [[each.probability(target) for each in one] for target in TARGETS]
-            said.setdefault(name, []).append(np.array(values))
-    return {name: np.stack(said[name], axis=1) for name in SHOWN}
+    said = answers_on([counts.stack], counts.panel.roots, days)
+    return {name: said[name] for name in SHOWN}
 
 
 def refitted(panel: CountPanel, days: Days, every: int) -> tuple[Answers, Answers]:

@@ -39,7 +39,6 @@ from gdelphi.measures.packing import pack_days, training_streams
 from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
-from gdelphi.measures.targets import outcomes
 from gdelphi.model.cell_fit import (
     CellFit,
     CellSettings,
@@ -57,7 +56,7 @@ from gdelphi.stack.week import WeekStack
 from gdelphi.world.config import WorldConfig, world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
-from hindsight import hindsight
+from hindsight import came_on, hindsight
 from week_ahead import judge_weeks, show_seeds, show_weeks
 
 CONTEXT_DAYS = 50
@@ -150,23 +149,26 @@ def simulated_stack(config: WorldConfig) -> tuple[CountForecasters, Days]:
     return CountForecasters(fit_stack(panel, fit_days, tell), panel), days
 
 
+def answers_on(
+    forecasters: Sequence[Forecaster], roots: Profiles, days: Sequence[date]
+) -> dict[str, FloatArray]:
+    """forecaster -> [target, day, stream, root]"""
+    said: dict[str, list[FloatArray]] = {}
+    for day in days:
+        for name, found in ask(forecasters, roots, day - timedelta(days=1)).items():
+            values = [[one.probability(target) for one in found] for target in TARGETS]
+            said.setdefault(name, []).append(np.array(values))
+    return {name: np.stack(values, axis=1) for name, values in said.items()}
+
+
 def ask_all(
     fitted: Fitted, others: Sequence[Forecaster], days: Sequence[date]
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """forecaster -> [target, day, stream, root], and the outcomes."""
-    panel, forecasters = fitted.counts.panel, [fitted.counts.stack, *others]
-    direct = fitted.direct
-    said: dict[str, list[FloatArray]] = {}
-    came = []
-    for day in days:
-        origin = day - timedelta(days=1)
-        came.append(np.stack([outcomes(panel.roots, origin)[target] for target in TARGETS]))
-        for name, found in ask(forecasters, panel.roots, origin).items():
-            values = [[one.probability(target) for one in found] for target in TARGETS]
-            said.setdefault(name, []).append(np.array(values))
-        said.setdefault(DIRECT, []).append(expit(direct.tomorrow(origin)))
-    answers = {name: np.stack(values, axis=1) for name, values in said.items()}
-    return answers, np.stack(came, axis=1)
+    roots, direct = fitted.counts.panel.roots, fitted.direct
+    said = answers_on([fitted.counts.stack, *others], roots, days)
+    moved = [expit(direct.tomorrow(day - timedelta(days=1))) for day in days]
+    return {**said, DIRECT: np.stack(moved, axis=1)}, came_on(roots, days)
 
 
 def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:

@@ -83,7 +83,7 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.5])
+@pytest.mark.parametrize("seconds", [0.0, 0.0, 0.001, 0.5])
 def test_an_interrupted_query_ends_with_130(seconds: float, tmp_path: Path) -> None:
     with Store(settings_for(tmp_path / "s.duckdb", tmp_path)).writing():
         pass

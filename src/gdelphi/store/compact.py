@@ -48,8 +48,7 @@ def compact(
     """Merge small files; with `keep_days`, let states go that are older."""
     began = time.monotonic()
     store = Store(settings)
-    if not store.exists():
-        raise StoreError(f"no store at {store.place.name}: `gdelphi ingest` makes one")
+    store.must_exist()
     before = after = None
     with store.writing() as connection:
         if store.place.takes_turns:

@@ -8,9 +8,10 @@ import contextlib
 import copy
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -120,19 +121,31 @@ class Connection:
         DuckDB looks for signals only where the calling thread waits, not where it works itself, and
         a handler of Python's runs only in the main thread: so the query runs in another one.
         """
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(self._table, sql)
+        result: Future[tuple[list[str], list[Row]]] = Future()
+        given_up = threading.Event()
+
+        def run() -> None:
+            if given_up.is_set():
+                return
             try:
-                return running.result()
-            except KeyboardInterrupt:
-                while not running.done():  # an interrupt between two statements stops nothing
-                    self._duck.interrupt()
-                    wait([running], POLL_SECONDS)
-                raise
-            except DAMAGE as error:
-                raise self._what_failed(error) from None
-            except duckdb.Error as error:
-                raise QueryError(str(error).strip()) from None
+                result.set_result(self._table(sql))
+            except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+                result.set_exception(error)
+
+        worker = threading.Thread(target=run, daemon=True)
+        try:
+            worker.start()
+            return result.result()
+        except KeyboardInterrupt:  # also from within `start`, with the thread begun or not
+            given_up.set()
+            while worker.is_alive():  # an interrupt between two statements stops nothing
+                self._duck.interrupt()
+                worker.join(POLL_SECONDS)
+            raise
+        except DAMAGE as error:
+            raise self._what_failed(error) from None
+        except duckdb.Error as error:
+            raise QueryError(str(error).strip()) from None
 
     def _table(self, sql: str) -> tuple[list[str], list[Row]]:
         if self.read_only:
@@ -253,6 +266,11 @@ class Store:
     def exists(self) -> bool:
         return self.place.exists()
 
+    def must_exist(self) -> None:
+        """Raise StoreError where no store is."""
+        if not self.exists():
+            raise StoreError(f"no store at {self.place.name}: `gdelphi ingest` makes one")
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open for writing; make the store or bring its schema up to date first."""
@@ -274,8 +292,7 @@ class Store:
             connection.close()
 
     def _open_to_read(self) -> Connection:
-        if not self.exists():
-            raise StoreError(f"no store at {self.place.name}: `gdelphi ingest` makes one")
+        self.must_exist()
         connection = Connection(self, read_only=True)
         try:
             if is_behind(connection):

@@ -93,9 +93,7 @@ class DatabaseFile:
         """It cannot be lost."""
 
     def is_busy(self, error: str) -> bool:
-        return (
-            "set lock on file" in error
-        )  # not any "lock": what is told of damage speaks of blocks
+        return "set lock on file" in error  # any "lock" is too much: damage is told of blocks
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdelphi.common.errors import StoreBusy, StoreError
-from gdelphi.common.settings import without_password
+from gdelphi.common.settings import HIDDEN, without_password
 
 LOCK_KEY: Final = 0x6764656C  # one lake for a database, so one key will do
 CONNECT_SECONDS: Final = 10
@@ -62,7 +62,7 @@ class Catalog:
         lines = str(error).strip().splitlines()
         words = without_password(lines[0] if lines else type(error).__name__)
         password = getattr(self, "password", "")
-        return words.replace(password, "***") if password else words
+        return words.replace(password, HIDDEN) if password else words
 
     def connect(self) -> Any:
         """A connection of its own, every statement of which is committed at once."""

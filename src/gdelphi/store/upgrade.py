@@ -63,8 +63,7 @@ def upgrade(
     store = Store(settings)
     if not store.place.takes_turns:
         raise StoreError(f"{store.place.name} is a lake: its files have no format of DuckDB's")
-    if not store.exists():
-        raise StoreError(f"no store at {store.path}: `gdelphi ingest` makes one")
+    store.must_exist()
     size = store.path.stat().st_size
     free = shutil.disk_usage(store.path.parent).free
     if free < ROOM * size:
