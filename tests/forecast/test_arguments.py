@@ -6,18 +6,21 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD
 from gdelphi.forecast.arguments import (
+    KINDS,
     NOBODY,
     UNKNOWN_REGION,
     ArgumentHistory,
     ArgumentKind,
     level_of,
     read_arguments,
+    region_name,
 )
 from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Store
@@ -118,6 +121,36 @@ def test_how_many_rows_a_query_takes_makes_no_difference(
         for day in range(3):
             for stream in history.streams:
                 assert weights(again, kind, stream, day) == weights(history, kind, stream, day)
+
+
+@pytest.mark.parametrize("days", [0, 1, 2])
+def test_cut_off_at_a_day_it_is_as_if_read_up_to_it(
+    days: int, settings: Settings, history: ArgumentHistory
+) -> None:
+    last = DAY + timedelta(days=days)
+    cut, read = history.until(last), read_arguments(settings, ["KE", "UP", WORLD], until=last)
+    assert (cut.days, cut.events) == (read.days, read.events)
+    for kind in KINDS:
+        for mine, theirs in zip(cut.observed[kind], read.observed[kind], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    for mine, theirs in zip(cut.region_names, read.region_names, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "name"),
+    [
+        ("Kisumu, Nyanza, Kenya", 4, "Nyanza"),
+        ("Paris, Ile-De-France, Region, France", 4, "Ile-De-France, Region"),
+        ("Texas, United States", 2, "Texas"),
+        ("Nyanza*, Kenya", 5, "Nyanza"),
+        ("Kisumu, Kenya", 4, ""),
+        ("Kenya", 1, ""),
+        ("", 0, ""),
+    ],
+)
+def test_a_region_is_named_by_the_middle_of_its_place(place: str, kind: int, name: str) -> None:
+    assert region_name(place, kind) == name
 
 
 def test_a_stream_without_rows_has_an_empty_history(settings: Settings) -> None:

@@ -77,7 +77,8 @@ def send_alerts(settings: Settings, send: Send, *, now: datetime | None = None) 
             _send_pending(questions, state, send, run)
             _send_summary(questions, state, send, run, now.date())
         run.held = len(state.pending)
-        state.sent = [one for one in state.sent if one.origin >= now.date() - KEPT_DAYS * DAY]
+        oldest = (state.until or now.date()) - KEPT_DAYS * DAY  # of a store that may be an old one
+        state.sent = [one for one in state.sent if one.origin >= oldest]
         _write_state(folder / STATE, state)
     return run
 

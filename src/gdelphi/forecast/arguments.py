@@ -15,7 +15,7 @@ Weights are the cloud weights; rows without any (no mentions) are left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -36,7 +36,7 @@ from gdelphi.measures.phrases import (
 )
 from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Connection, Store
-from gdelphi.store.sums import UNITS, WEIGHT_UNITS
+from gdelphi.store.sums import ROW_UNITS, UNITS
 
 ArgumentKind = Literal["actor1", "actor2", "region"]
 KINDS: Final[tuple[ArgumentKind, ...]] = ("actor1", "actor2", "region")
@@ -100,6 +100,37 @@ class ArgumentHistory:
             )
         return self.streams.index(stream)
 
+    def until(self, day: date) -> "ArgumentHistory":
+        """The same without later days, and without what no row of positive weight has by then: as
+        if it had been read up to that day only."""
+        size = self.day(day) + 1
+        observed = {kind: one.select(one.day < size) for kind, one in self.observed.items()}
+        events = np.unique(np.concatenate([one.event for one in observed.values()]))
+        values = {kind: np.unique(one.value) for kind, one in observed.items()}
+        named, regions = self.region_names, values["region"]
+        kept = (named.day < size) & np.isin(named.region, regions)
+        names = np.unique(named.name[kept])
+        return replace(
+            self,
+            days=self.days[:size],
+            events=tuple(self.events[number] for number in events),
+            observed={
+                kind: one._replace(
+                    values=tuple(one.values[number] for number in values[kind]),
+                    event=_places(events, one.event),
+                    value=_places(values[kind], one.value),
+                )
+                for kind, one in observed.items()
+            },
+            region_names=RegionNames(
+                tuple(named.names[number] for number in names),
+                _places(regions, named.region[kept]),
+                _places(names, named.name[kept]),
+                named.day[kept],
+                named.rows[kept],
+            ),
+        )
+
     @cached_property
     def codes(self) -> Mapping[Level, IntArray]:
         """For each level the standard event of every event as its position, -1 if it has none."""
@@ -148,6 +179,11 @@ class ArgumentHistory:
         return {value: at for at, value in enumerate(self.observed["region"].values)}
 
 
+def _places(kept: Places, numbers: Places) -> Places:
+    """Where numbers stand among those that are kept."""
+    return np.searchsorted(kept, numbers).astype(np.int32)
+
+
 def level_of(code: str) -> Level:
     """The level of a standard event; 141 is a base code, though rows may have no finer one."""
     for level in LEVELS:
@@ -177,19 +213,10 @@ def read_arguments(
     if not streams or len(set(streams)) != len(streams):
         raise ArgumentsError(f"streams to read arguments of: each once, not {list(streams)}")
     days = _days(source, since, until)
-    events = _Vocabulary()
-    observed = {
-        kind: _observed(source, kind, tuple(streams), days=days, events=events) for kind in KINDS
-    }
-    names = _region_names(source, observed["region"].values, days)
-    triples = (event.split("|", 2) for event in events.place)
-    return ArgumentHistory(
-        streams=tuple(streams),
-        days=days,
-        events=tuple((root, base, full) for root, base, full in triples),
-        observed=observed,
-        region_names=names,
-    )
+    gathered = _Gathered(tuple(streams))
+    for table in _tables(source, gathered.streams, days):
+        gathered.add(table)
+    return gathered.history(days)
 
 
 def _days(connection: Connection, since: date | None, until: date | None) -> tuple[date, ...]:
@@ -209,125 +236,32 @@ REGION_SQL: Final = """CASE WHEN
     THEN upper(trim(ActionGeo_ADM1Code)) ELSE '' END"""
 """SQL for the region of a row of `events`; '' where it is unknown"""
 
-_VALUES: Final[Mapping[ArgumentKind, str]] = {
-    "actor1": actor_key_sql(1),
-    "actor2": actor_key_sql(2),
-    "region": REGION_SQL,
-}
-_SPOKEN_FOR: Final = "NewsDay IN (SELECT NewsDay FROM days WHERE loaded > 0)"
-
-_ROWS = """
-    SELECT NewsDay - ?::DATE AS day, {stream} AS stream, {value} AS value,
+_ROWS: Final = f"""
+    SELECT NewsDay - ?::DATE AS day, ActionGeo_CountryCode AS country,
         concat_ws('|', coalesce(EventRootCode, ''), coalesce(EventBaseCode, ''),
             coalesce(EventCode, '')) AS event,
-        {weight} AS units
-    FROM events WHERE NewsDay BETWEEN ? AND ? AND {spoken} {condition} GROUP BY ALL
-    ORDER BY ALL"""
-
-# The middle of "Kisumu, Nyanza, Kenya", which may itself have commas; of a place that is a region,
-# as in "Texas, United States", the first part.
-_NAMES = f"""
-    WITH named AS (
-        SELECT {REGION_SQL} AS region, NewsDay - ?::DATE AS day,
-            string_split(ActionGeo_FullName, ', ') AS parts, ActionGeo_Type AS type
-        FROM events WHERE NewsDay BETWEEN ? AND ? AND {_SPOKEN_FOR}
-    ), cut AS (
-        SELECT region, day, trim(rtrim(CASE
-            WHEN len(parts) > 2 THEN array_to_string(parts[2:len(parts) - 1], ', ')
-            WHEN len(parts) = 2 AND type IN (2, 5) THEN parts[1] ELSE '' END, '*')) AS name
-        FROM named WHERE region <> ''
-    )
-    SELECT region, day, name, count(*) AS rows FROM cut WHERE name <> '' GROUP BY ALL"""
-
-
-class _Vocabulary:
-    """Values by the order in which they were met."""
-
-    def __init__(self) -> None:
-        self.place: dict[str, int] = {}
-
-    def places(self, column: Coded) -> IntArray:
-        known = [self.place.setdefault(key, len(self.place)) for key in column.keys]
-        return np.array(known, dtype=np.int64)[column.places] if known else column.places
-
-
-def _observed(
-    connection: Connection,
-    kind: ArgumentKind,
-    streams: tuple[str, ...],
-    *,
-    days: tuple[date, ...],
-    events: _Vocabulary,
-) -> ObservedArguments:
-    """One kind of argument, from the store: day, stream, event, value and weight of each row."""
-    values = _Vocabulary()
-    parts = [np.zeros((5, 0), dtype=np.int64)]
-    for table in _tables(connection, _VALUES[kind], streams, days):
-        value = coded(table.column("value"))
-        if kind != "region":
-            value = Coded(tuple(canonical(key) for key in value.keys), value.places)
-        stream = coded(table.column("stream"))
-        columns = (
-            table.column("day").to_numpy().astype(np.int64),
-            np.array([streams.index(key) for key in stream.keys], dtype=np.int64)[stream.places],
-            events.places(coded(table.column("event"))),
-            values.places(value),
-        )
-        parts.append(_summed(columns, table.column("units").to_numpy()))
-    return _in_order(tuple(values.place), np.concatenate(parts, axis=1))
-
-
-def _in_order(values: tuple[str, ...], columns: IntArray) -> ObservedArguments:
-    """Columns [5, n] sorted by day, with values sorted too, so that ties by position are ties by
-    value, whatever was met first."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    moved = np.empty(len(values), dtype=np.int64)
-    moved[order] = np.arange(len(values))
-    day, stream, event, value, units = columns
-    weight = (units / UNITS).astype(np.float32)
-    kept = np.flatnonzero(weight > 0)
-    value = moved[value]
-    kept = kept[np.lexsort((value[kept], event[kept], stream[kept], day[kept]))]
-    sorted_values = tuple(values[at] for at in order)
-    stream, day, event, value = (
-        column[kept].astype(np.int32) for column in (stream, day, event, value)
-    )
-    return ObservedArguments(sorted_values, stream, day, event, value, weight[kept])
-
-
-def _summed(columns: tuple[IntArray, ...], units: IntArray) -> IntArray:
-    """The columns with each combination once and the sum of its units, [5, n]."""
-    sizes = tuple(int(column.max()) + 1 for column in columns)
-    keys = np.ravel_multi_index(columns, sizes)  # one number to sort by: quicker than four
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-    sums = np.add.reduceat(units[order], starts)
-    return np.stack([*np.unravel_index(keys[order][starts], sizes), sums]).astype(np.int64)
+        {actor_key_sql(1)} AS actor1, {actor_key_sql(2)} AS actor2, {REGION_SQL} AS region,
+        ActionGeo_FullName AS place, ActionGeo_Type AS type, {ROW_UNITS} AS units
+    FROM events
+    WHERE NewsDay BETWEEN ? AND ? AND NewsDay IN (SELECT NewsDay FROM days WHERE loaded > 0)"""
 
 
 def _tables(
-    connection: Connection, value: str, streams: tuple[str, ...], days: tuple[date, ...]
+    connection: Connection, streams: tuple[str, ...], days: tuple[date, ...]
 ) -> Iterator[pa.Table]:
-    countries = [stream for stream in streams if stream != WORLD]
-    queries: list[tuple[str, str, list[object]]] = []
-    if countries:
-        condition = "AND list_contains(?, ActionGeo_CountryCode)"
-        queries.append(("ActionGeo_CountryCode", condition, [countries]))
-    if WORLD in streams:
-        queries.append((f"'{WORLD}'", "", []))
+    """The rows of the store, days by days. They are grouped here: DuckDB takes five times as long
+    to group by texts of this length as to read them."""
+    sql, parameters = _ROWS, list[object]()
+    if WORLD not in streams:
+        sql, parameters = f"{sql} AND list_contains(?, ActionGeo_CountryCode)", [list(streams)]
     for first, last in _stretches(connection, days):
-        for stream, condition, parameters in queries:
-            sql = _ROWS.format(
-                stream=stream, value=value, weight=WEIGHT_UNITS, condition=condition,
-                spoken=_SPOKEN_FOR,
-            )  # fmt: skip
-            table = connection.arrow(sql, [days[0], first, last, *parameters])
-            if table.num_rows:
-                yield table
+        table = connection.arrow(sql, [days[0], first, last, *parameters])
+        if table.num_rows:
+            yield table
 
 
 def _stretches(connection: Connection, days: tuple[date, ...]) -> Iterator[tuple[date, date]]:
-    """First and last days of stretches that hold about as many rows as one query may group."""
+    """First and last days of stretches that hold about as many rows as are read at once."""
     first = last = None
     total = 0
     for day, rows in connection.rows(
@@ -343,18 +277,145 @@ def _stretches(connection: Connection, days: tuple[date, ...]) -> Iterator[tuple
         yield first, last
 
 
-def _region_names(
-    connection: Connection, regions: tuple[str, ...], days: tuple[date, ...]
-) -> RegionNames:
-    place = {region: at for at, region in enumerate(regions)}
-    rows = [
-        (place[region], name, day, count)
-        for region, day, name, count in connection.rows(_NAMES, [days[0], days[0], days[-1]])
-        if region in place
-    ]
-    names = tuple(sorted({name for _, name, _, _ in rows}))
-    at = {name: number for number, name in enumerate(names)}
-    columns = np.array(
-        sorted((region, at[name], day, count) for region, name, day, count in rows), dtype=np.int32
-    ).reshape(-1, 4)
-    return RegionNames(names, *columns.T)
+# --- grouping -------------------------------------------------------------------------------------
+
+
+class _Vocabulary:
+    """Values by the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.place: dict[str, int] = {}
+
+    def places(self, column: Coded) -> IntArray:
+        known = [self.place.setdefault(key, len(self.place)) for key in column.keys]
+        return np.array(known, dtype=np.int64)[column.places] if known else column.places
+
+
+class _Gathered:
+    """What has been read so far."""
+
+    def __init__(self, streams: tuple[str, ...]) -> None:
+        self.streams = streams
+        self._events = _Vocabulary()
+        self._values = {kind: _Vocabulary() for kind in KINDS}
+        self._observed = {kind: [np.zeros((5, 0), np.int64)] for kind in KINDS}
+        self._names = _Vocabulary()
+        self._named = [np.zeros((4, 0), np.int64)]
+
+    def add(self, table: pa.Table) -> None:
+        """Rows of days of which none has been read before."""
+        day = table.column("day").to_numpy().astype(np.int64)
+        units = table.column("units").to_numpy()
+        event = self._events.places(coded(table.column("event")))
+        country = coded(table.column("country"))
+        place = {stream: number for number, stream in enumerate(self.streams)}
+        stream = np.array([place.get(key, -1) for key in country.keys], np.int64)[country.places]
+        followed = stream >= 0
+        for kind in KINDS:
+            value = coded(table.column(kind))
+            if kind != "region":
+                value = Coded(tuple(canonical(key) for key in value.keys), value.places)
+            columns = (day, stream, event, self._values[kind].places(value))
+            own = tuple(column[followed] for column in columns)
+            self._observed[kind].append(_summed(own, units[followed]))
+            if WORLD in place:
+                every = (day, np.full_like(stream, place[WORLD]), *columns[2:])
+                self._observed[kind].append(_summed(every, units))
+            if kind == "region":
+                self._add_names(table, day, columns[3])
+
+    def _add_names(self, table: pa.Table, day: IntArray, region: IntArray) -> None:
+        full = coded(table.column("place"))
+        type_ = table.column("type").fill_null(0).to_numpy().astype(np.int64)
+        sizes = (len(full.keys), int(type_.max()) + 1)
+        kinds, places = np.unique(
+            np.ravel_multi_index((full.places, type_), sizes), return_inverse=True
+        )
+        texts = tuple(
+            region_name(full.keys[number], int(kind))
+            for number, kind in zip(*np.unravel_index(kinds, sizes), strict=True)
+        )
+        name = self._names.places(Coded(texts, places))
+        blank = self._values["region"].place.get(UNKNOWN_REGION, -1)
+        told = (region != blank) & (name != self._names.place.get("", -1))
+        columns = tuple(column[told] for column in (region, name, day))
+        self._named.append(_summed(columns, np.ones(int(told.sum()), np.int64)))
+
+    def history(self, days: tuple[date, ...]) -> ArgumentHistory:
+        observed = {
+            kind: _in_order(
+                tuple(self._values[kind].place),
+                tuple(self._events.place),
+                np.concatenate(self._observed[kind], axis=1),
+            )
+            for kind in KINDS
+        }
+        triples = (event.split("|", 2) for event in sorted(self._events.place))
+        return ArgumentHistory(
+            streams=self.streams,
+            days=days,
+            events=tuple((root, base, full) for root, base, full in triples),
+            observed=observed,
+            region_names=self._region_names(observed["region"].values),
+        ).until(days[-1])
+
+    def _region_names(self, regions: tuple[str, ...]) -> RegionNames:
+        """How the regions were called, both in the order of their texts."""
+        region, name, day, rows = np.concatenate(self._named, axis=1)
+        met_regions, met_names = tuple(self._values["region"].place), tuple(self._names.place)
+        names = tuple(sorted(met_names[number] for number in np.unique(name)))
+        columns = np.stack(
+            [_moved(met_regions, regions)[region], _moved(met_names, names)[name], day, rows]
+        )
+        columns = columns[:, np.lexsort(columns[2::-1])]
+        return RegionNames(names, *columns.astype(np.int32))
+
+
+def region_name(place: str, kind: int) -> str:
+    """The region's name in a place's: the middle of "Kisumu, Nyanza, Kenya", which may itself have
+    commas; of a place that is a region (kind 2 or 5), as in "Texas, United States", the first part;
+    else none."""
+    first, *middle = place.split(", ")[:-1] or [""]
+    name = ", ".join(middle) or (first if kind in (2, 5) and not middle else "")
+    return name.rstrip("*").strip(" ")
+
+
+def _moved(met: tuple[str, ...], order: tuple[str, ...]) -> IntArray:
+    """Where each text of one order stands in another; -1: nowhere."""
+    place = {text: number for number, text in enumerate(order)}
+    return np.array([place.get(text, -1) for text in met], dtype=np.int64)
+
+
+def _in_order(
+    values: tuple[str, ...], events: tuple[str, ...], columns: IntArray
+) -> ObservedArguments:
+    """Columns [5, n] sorted by day, with values and events sorted too: what is said is the same
+    whatever was met first."""
+    sorted_values = tuple(sorted(values))
+    day, stream, event, value, units = columns
+    weight = (units / UNITS).astype(np.float32)
+    kept = np.flatnonzero(weight > 0)
+    event, value = (
+        _moved(events, tuple(sorted(events)))[event],
+        _moved(values, sorted_values)[value],
+    )
+    columns = np.stack([day, stream, event, value])[:, kept]
+    order = np.argsort(_keys(tuple(columns))) if len(kept) else kept
+    day, stream, event, value = columns[:, order].astype(np.int32)
+    return ObservedArguments(sorted_values, stream, day, event, value, weight[kept[order]])
+
+
+def _summed(columns: tuple[IntArray, ...], units: IntArray) -> IntArray:
+    """The columns with each combination once and the sum of its units, [column + 1, n]."""
+    if not len(units):
+        return np.zeros((len(columns) + 1, 0), np.int64)
+    keys = _keys(columns)
+    order = np.argsort(keys)
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sums = np.add.reduceat(units[order], starts)
+    return np.stack([*(column[order[starts]] for column in columns), sums])
+
+
+def _keys(columns: tuple[IntArray, ...]) -> IntArray:
+    """A number for each combination, in their order: one to sort by is quicker than several."""
+    return np.ravel_multi_index(columns, tuple(int(column.max()) + 1 for column in columns))

@@ -17,7 +17,7 @@ from gdelphi.common.files import file_digest, write_json_atomically, write_text_
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import AHEAD, LEVELS, Level, Measure
 from gdelphi.forecast.archive import ARGUMENTS_FILE, EXPECTED_FILE, FUTURES_FILE
-from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.forecast.arguments import read_arguments
 from gdelphi.forecast.conflict_risk import (
     SURGE,
     ConflictFit,
@@ -81,8 +81,9 @@ def calibrate(
         choices += [(level, target, choice) for target, choice in fitted.choices.items()]
     on_step("fitting who does what to whom")
     days = predictor.target_days("validation_b")
-    fitted_arguments = fit_reconstructor(_arguments(predictor, days[-1]), days[-FINE_EXAMPLES:])
-    fitted_arguments.save(predictor.folder / ARGUMENTS_FILE)
+    since = _looked_back_on(predictor, days[-1])
+    history = read_arguments(predictor.settings, predictor.streams, since=since, until=days[-1])
+    fit_reconstructor(history, days[-FINE_EXAMPLES:]).save(predictor.folder / ARGUMENTS_FILE)
     futures = choose_futures(predictor, on_step)
     predictor.moves_atoms = futures.way == "moved"
     names = choose_names(predictor, on_step, namer=namer)
@@ -174,10 +175,11 @@ def _energy(futures: StreamFutures, outcome: Measure) -> float:
     return float(sliced_energy_score(members, outcome, weights=weights / weights.sum(), fair=True))
 
 
-def _arguments(predictor: Predictor, until: date) -> ArgumentHistory:
-    """The last ARGUMENT_DAYS of observed arguments up to a day."""
-    since = max(predictor.pack.first_day, until - timedelta(days=ARGUMENT_DAYS))
-    return read_arguments(predictor.settings, predictor.streams, since=since, until=until)
+def _looked_back_on(predictor: Predictor, origin: date) -> date:
+    """The first day that an origin looks back on for who does what to whom: the first of a month,
+    so that the origins of a month look back on the same days."""
+    first = (origin - timedelta(days=ARGUMENT_DAYS)).replace(day=1)
+    return max(predictor.pack.first_day, first)
 
 
 def _mark(folder: Path) -> str:
@@ -204,5 +206,12 @@ def ensure_calibrated(predictor: Predictor, on_step: OnStep = silent) -> None:
 
 
 def reconstructor(predictor: Predictor, origin: date) -> Reconstructor:
-    """Who does what to whom, from the days up to an origin."""
-    return Reconstructor.load(predictor.folder / ARGUMENTS_FILE, _arguments(predictor, origin))
+    """Who does what to whom, from the days up to an origin. All days that the pack has are read at
+    once, and kept for other origins."""
+    since, kept = _looked_back_on(predictor, origin), predictor.argument_history
+    if kept is None or kept.days[0] != since or kept.days[-1] < origin:
+        last = predictor.pack.first_day + timedelta(days=predictor.pack.facts.days - 1)
+        kept = predictor.argument_history = read_arguments(
+            predictor.settings, predictor.streams, since=since, until=max(origin, last)
+        )
+    return Reconstructor.load(predictor.folder / ARGUMENTS_FILE, kept.until(origin))

@@ -27,6 +27,7 @@ from gdelphi.common.types import (
     Forecaster,
     Level,
 )
+from gdelphi.forecast.arguments import ArgumentHistory
 from gdelphi.forecast.conflict_risk import read_conflict_fit
 from gdelphi.forecast.decoded_day import day_decoder, name_decoded_day, read_expected_choice
 from gdelphi.forecast.expected_day import expected_day_in_brief
@@ -132,6 +133,8 @@ class Predictor:
     def _read(self, pack: Pack, *, number: int, seed: int) -> None:
         """Take the days of a pack."""
         self.pack = pack
+        self.argument_history: ArgumentHistory | None = None
+        """who did what to whom, once it has been read"""
         self.sequences = Sequences(self.pack, self.settings)
         self.pooled_stack = _pooled_stack(self.folder, self.pack)
         """what forecasts without a network; None: the simple stack alone"""

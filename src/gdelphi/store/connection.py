@@ -54,6 +54,10 @@ def arrow_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: list(column) for name, column in zip(columns, values, strict=True)})
 
 
+SLOW_PARAMETERS: Final = duckdb.__version__.startswith("1.")
+"""whether `sql` with parameters takes its rows through Python, 27 times as long as `execute`"""
+
+
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """A signal that DuckDB has met within a statement is a signal again, not a RuntimeError."""
@@ -110,6 +114,8 @@ class Connection:
         """Run a query and return its rows as an Arrow table: for many rows."""
         try:
             with _interruptible():
+                if parameters and SLOW_PARAMETERS:
+                    return self._duck.execute(sql, list(parameters)).to_arrow_table()
                 # Not `execute`, of which DuckDB 2 says that it copies the rows once more.
                 return self._duck.sql(sql, params=list(parameters) or None).to_arrow_table()
         except duckdb.Error as error:

@@ -29,9 +29,11 @@ ROWS_AT_ONCE: Final = 4_000_000  # that one statement sums up: bounds the memory
 UNITS: Final = 1e9  # whole units in a cloud weight of 1
 MENTIONS: Final = "greatest(coalesce(NumMentions, 1), 0)::BIGINT"
 """SQL for a row's mentions: 1 where they are unknown, none where they are fewer than that."""
-WEIGHT_UNITS: Final = f"""sum(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
-            * if(IsRootEvent = 1, 2, 1))::BIGINT"""
-"""SQL for the cloud weight of rows, in whole units: sums of whole numbers know no order"""
+ROW_UNITS: Final = f"""(round({UNITS} * ln(1 + {MENTIONS}) / 2)::BIGINT
+            * if(IsRootEvent = 1, 2, 1))"""
+"""SQL for the cloud weight of a row, in whole units: sums of whole numbers know no order"""
+WEIGHT_UNITS: Final = f"sum({ROW_UNITS})::BIGINT"
+"""of rows together"""
 
 PHRASE_DAYS: Final = "(0, 1, 7, 30, 365, 3650)"
 TOLD: Final = "country (told by the code)"
