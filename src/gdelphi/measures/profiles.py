@@ -33,11 +33,11 @@ from gdelphi.common.types import (
     Level,
 )
 from gdelphi.gdelt.cameo import event_codes, root_codes
+from gdelphi.measures.clouds import Coded, coded
 from gdelphi.measures.past import PresentDays, present_days_of
 from gdelphi.measures.targets import days_until, shares_of
 from gdelphi.store.connection import (
     Connection,
-    Row,
     Store,
 )
 from gdelphi.store.sums import UNITS
@@ -136,7 +136,7 @@ def read_profiles(
     units = np.zeros_like(counts)
     for sums in _sums(source, _COLUMNS[level], chosen, days):
         np.add.at(volume, (sums.stream, sums.day), sums.rows)
-        code = np.array([place.get(each or "", -1) for each in sums.code], dtype=np.int64)
+        code = np.array([place.get(key, -1) for key in sums.code.keys])[sums.code.places]
         known = code >= 0
         cell = (sums.stream[known], sums.day[known], code[known])
         counts[cell] = sums.rows[known]
@@ -166,8 +166,8 @@ def _largest_first(connection: Connection, days: tuple[date, ...]) -> tuple[str,
 
 
 _SUMS = """
-    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code, sum(rows)::BIGINT,
-        sum(weight_units)::BIGINT
+    SELECT {stream} AS stream, NewsDay - ?::DATE AS day, {code} AS code,
+        sum(rows)::BIGINT AS rows, sum(weight_units)::BIGINT AS units
     FROM day_sums WHERE NewsDay BETWEEN ? AND ? {condition} GROUP BY ALL"""
 
 
@@ -176,7 +176,7 @@ class _Sums(NamedTuple):
 
     stream: IntArray
     day: IntArray
-    code: tuple[str | None, ...]
+    code: Coded
     rows: IntArray
     units: IntArray
 
@@ -196,20 +196,16 @@ def _sums(
         stretch = days[start : start + DAYS_AT_ONCE]
         for stream, condition, parameters in queries:
             sql = _SUMS.format(stream=stream, code=column, condition=condition)
-            rows = connection.rows(sql, [days[0], stretch[0], stretch[-1], *parameters])
-            if rows:
-                yield _as_columns(rows, place)
-
-
-def _as_columns(rows: list[Row], place: dict[str, int]) -> _Sums:
-    stream, day, code, count, units = zip(*rows, strict=True)
-    return _Sums(
-        stream=np.array([place[each] for each in stream], dtype=np.int64),
-        day=np.array(day, dtype=np.int64),
-        code=code,
-        rows=np.array(count, dtype=np.int64),
-        units=np.array(units, dtype=np.int64),
-    )
+            table = connection.arrow(sql, [days[0], stretch[0], stretch[-1], *parameters])
+            if table.num_rows:
+                named = coded(table.column("stream"))
+                yield _Sums(
+                    np.array([place[key] for key in named.keys])[named.places],
+                    table.column("day").to_numpy(),
+                    coded(table.column("code")),
+                    table.column("rows").to_numpy(),
+                    table.column("units").to_numpy(),
+                )
 
 
 def _check(profiles: Profiles) -> None:
