@@ -1,12 +1,14 @@
 """Study: attention variants, depth as time, and slot weights learned from consecutive days.
 
     python benchmarks/flows.py attention --config gdelphi.toml --out FOLDER [--steps N] [--seeds N]
+    python benchmarks/flows.py decisions the same
     python benchmarks/flows.py slots     the same
     python benchmarks/flows.py depth     the same
     python benchmarks/flows.py transport the same, after *attention*
     python benchmarks/flows.py inverse
 
-*attention*: validation score and Lipschitz constants of the kinds of attention. *slots*: shares of
+*attention*: validation score and Lipschitz constants of the kinds of attention. *decisions*: what
+the three decisions of docs/theory.md do to the score, one by one and together. *slots*: shares of
 verb and actors in a point, learned from what follows what on training days by inverse transport,
 and a model in the space that has them. *depth*: memory and W2 against the steps of a flow on a
 day's cloud. *transport*: blocks and flows that move atoms, scored by what
@@ -161,6 +163,32 @@ def attention(settings: Settings, asked: argparse.Namespace) -> None:
         )
         w1, w2, bound = constants.max(axis=0)
         show(kind, *spans(runs), f"{w2:.2f}", f"{w1:.2f}", f"10^{bound:.1f}")
+
+
+DECISIONS: dict[str, dict[str, Any]] = {
+    "softmax": {},  # what stands: the name under which *attention* keeps it
+    "points-32": {"points": 32},
+    "layers-1": {"layers": 1},
+    "l2": {"cloud_attention": "l2"},
+    "decided": {"points": 32, "layers": 1, "cloud_attention": "l2"},
+}
+
+
+def decisions(settings: Settings, asked: argparse.Namespace) -> None:
+    """Validation scores of what was decided after an inspection, each seed against itself."""
+    show("model", "validation A", "validation B", "gain on A", "gain on B")
+    show(*["---"] * 5)
+
+    def score(name: str, seed: int) -> tuple[float, float]:
+        out = asked.out / f"{name}-{seed}"
+        run = trained(settings, out, steps=asked.steps, seed=seed, **DECISIONS[name])
+        return run.validation_a, run.validation_b
+
+    scores = np.array([[score(name, seed) for seed in range(asked.seeds)] for name in DECISIONS])
+    for name, found in zip(DECISIONS, scores, strict=True):
+        gains = (scores[0] - found).T
+        means = [f"{part.mean():.5f}" for part in found.T]
+        show(name, *means, *(" ".join(f"{gain:+.5f}" for gain in part) for part in gains))
 
 
 PAIRS, SAMPLES = 300, 5  # of phrases that follow each other; samples of so many
@@ -337,6 +365,7 @@ def inverse(_: Settings, __: argparse.Namespace) -> None:
 STUDIES = {
     "inverse": inverse,
     "attention": attention,
+    "decisions": decisions,
     "slots": slots,
     "depth": depth,
     "transport": transport,
