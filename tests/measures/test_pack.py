@@ -11,6 +11,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from gdelphi.app.verify import verify
+from gdelphi.common import files
 from gdelphi.common.checksums import CHECKSUMS, file_states
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
@@ -370,6 +372,44 @@ def test_a_run_that_fails_leaves_nothing_behind(small: Small) -> None:
         pack_days(settings, space, on_day=stop)
     assert list((measures_folder(settings) / "packs").iterdir()) == []
     assert pack_days(settings, space).made
+
+
+def test_a_run_killed_amid_removing_a_pack_leaves_no_damage_and_the_next_one_clears_up(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    old = pack_days(settings, space).folder
+
+    def killed(folder: Path) -> None:
+        (folder / "slots.bin").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pack_days(settings, space, seed=1)
+    (half,) = old.parent.glob(".*")
+    assert (half / "pack.json").exists() and not old.exists()
+    assert [damage for part in verify(settings) for damage in part.damages] == []
+    again = pack_days(settings, space, seed=1)  # the process that was killed lives: ours
+    assert not again.made and half.exists()
+    monkeypatch.setattr(files, "is_alive", lambda pid: False)
+    pack_days(settings, space, seed=1)
+    assert list(old.parent.iterdir()) == [again.folder]
+
+
+def test_a_run_killed_before_removing_a_pack_is_made_up_for_by_the_next(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    pack_days(settings, space)
+    with monkeypatch.context() as patched:
+        patched.setattr(packing, "remove_packs", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pack_days(settings, space, seed=1)
+    again = pack_days(settings, space, seed=1)
+    assert not again.made
+    assert list(again.folder.parent.iterdir()) == [again.folder]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ streams those that both have. What is taken over are the same bytes that would b
 """
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,7 +16,7 @@ import numpy as np
 
 from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import is_alive
+from gdelphi.common.files import remove_folder, remove_left_over
 from gdelphi.common.types import BoolArray
 from gdelphi.measures.count_panel import CountPanel
 from gdelphi.measures.pack import Pack
@@ -136,13 +135,14 @@ def known_panel(
 
 
 def remove_packs(root: Path, kept: Path, streams: Sequence[str]) -> None:
-    """Packs of the same streams go, and the oldest of others; so does what a killed process left.
+    """Packs of the same streams go, and the oldest of others; so does what killed processes left.
 
     Whoever has one open keeps it: the system frees closed files alone.
     """
+    remove_left_over(root)
     others = []
-    for folder in root.iterdir():
-        if folder == kept or being_made(folder):
+    for folder in root.glob("[!.]*"):
+        if folder == kept:
             continue
         try:
             facts = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
@@ -151,16 +151,6 @@ def remove_packs(root: Path, kept: Path, streams: Sequence[str]) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             superseded = True
         if superseded:
-            shutil.rmtree(folder)
+            remove_folder(folder)
     for _, folder in sorted(others)[: max(0, len(others) - (MOST_PACKS - 1))]:
-        shutil.rmtree(folder)
-
-
-def being_made(folder: Path) -> bool:
-    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
-    if not folder.name.startswith("."):
-        return False
-    try:
-        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
-    except ValueError:
-        return False
+        remove_folder(folder)

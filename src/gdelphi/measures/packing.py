@@ -7,7 +7,6 @@ processes; days are written in their order, so one seed gives one pack, whatever
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 
 from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import atomic_write, text_digest
+from gdelphi.common.files import atomic_write, remove_folder, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -176,8 +175,8 @@ def pack_days(
             _write(settings, space, facts, part, earlier, seed=seed, on_day=on_day)
             made_from.write(part)
             if folder.exists():  # not whole, or made by another process meanwhile
-                shutil.rmtree(folder)
-        remove_packs(root, folder, facts.streams)
+                remove_folder(folder)
+    remove_packs(root, folder, facts.streams)  # always: a run may have been killed before it
     with suppress(OSError):  # used now: the others go before it
         os.utime(folder)
     return _packed(folder, made=made, seconds=perf_counter() - began)

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 from gdelphi import __version__
 from gdelphi.common.checksums import note_file
 from gdelphi.common.errors import ForecastError, ReportError
-from gdelphi.common.files import alone
+from gdelphi.common.files import alone, remove_left_over
 from gdelphi.common.percent import percent
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
@@ -339,7 +339,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _put(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """A folder with these files: new in one move, or else file by file."""
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    remove_left_over(folder.parent)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
