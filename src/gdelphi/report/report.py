@@ -63,7 +63,7 @@ from gdelphi.report.past import (
     gaps,
     read_past,
 )
-from gdelphi.report.plain import clean
+from gdelphi.report.plain import clean, clean_or_none
 from gdelphi.report.record import PastForecasts, judged_forecasts, record_of
 from gdelphi.report.tables import csv_files
 from gdelphi.report.timeline import past_said, timeline_of, yesterday_of
@@ -259,11 +259,11 @@ def _provenance(
     recipe = manifest.recipe if manifest else None
     return Provenance(
         forecast=manifest.id if manifest else None,
-        data=recipe.data if recipe else status.fingerprint,
-        model=recipe.model if recipe else None,
+        data=clean_or_none(recipe.data if recipe else status.fingerprint),
+        model=clean(recipe.model) if recipe else None,
         futures=recipe.futures if recipe else None,
         seed=recipe.seed if recipe else None,
-        gdelphi=recipe.gdelphi if recipe else __version__,
+        gdelphi=clean(recipe.gdelphi) if recipe else __version__,
         trained_until=_trained_until(settings, request, manifest),
         fitted_until=manifest.fitted_until if manifest else None,
     )
