@@ -7,9 +7,19 @@ days are hidden: so many days are packed first (`gdelphi sequences`), then one m
 every length in turn. `--changed` has the day before the new one changed as well. Figures are CPU
 seconds, the median of the turns, with the ratio of the longest history to the shortest. Splits are
 set so that no new day is one of training.
+
+    python benchmarks/pack_day.py --config data/icews/gdelphi.toml --days 365 --kills 200
+
+With `--kills` packing is killed at random moments of the processor's time instead, eight times a
+day, then run to its end, beside a history in which nothing is killed: after every kill all packs
+are sound, and at last both have the same bytes.
 """
 
 import argparse
+import os
+import random
+import signal
+import sys
 import tempfile
 import time
 from datetime import date, timedelta
@@ -17,10 +27,12 @@ from pathlib import Path
 from statistics import median
 from unittest import mock
 
+from gdelphi.common.checksums import file_digest, file_states
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.measures import packing
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.day_files import DayFolder
+from gdelphi.measures.pack import Pack
 
 LINKED = ("clouds", "descriptors", "space", "days.json")
 
@@ -69,6 +81,57 @@ class History:
             packed = packing.make_sequences(self.settings).packed
             return time.process_time() - began, packed
 
+    @property
+    def packs(self) -> list[Path]:
+        return sorted(self.settings.measures.folder.glob("packs/[!.]*"))  # type: ignore[union-attr]
+
+    def pack_in_child(self, kill_after: float | None = None) -> float | None:
+        """Pack in a process of its own, so that this one has nothing open; its CPU seconds, None
+        if it was killed. The kernel ends it as suddenly as by SIGKILL."""
+        child = os.fork()
+        if not child:
+            if kill_after is not None:
+                signal.setitimer(signal.ITIMER_PROF, max(kill_after, 1e-3))
+            self.pack()
+            os._exit(0)
+        _, status, usage = os.wait4(child, 0)
+        if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
+            sys.exit("packing failed")
+        return None if os.WIFSIGNALED(status) else usage.ru_utime + usage.ru_stime
+
+
+def kill_packing(killed: History, calm: History, kills: int, seed: int) -> None:
+    """Days are added to both, and to one with kills; fails at the first difference."""
+    rng, struck, late = random.Random(seed), 0, 0
+    for history in (killed, calm):
+        history.pack_in_child()
+    while struck < kills:
+        if rng.random() < 0.3:
+            killed.changed = calm.changed = killed.first + timedelta(days=killed.days - 1)
+        for history in (killed, calm):
+            history.days += 1
+        seconds = calm.pack_in_child() or 0.0
+        for _ in range(8):  # most of them late, when something is written
+            if killed.pack_in_child(seconds * rng.choice((rng.random(), rng.uniform(0.7, 1)))):
+                late += 1
+                break
+            struck += 1
+            for folder in killed.packs:
+                Pack(folder)
+                if any(state in ("damaged", "missing") for _, state in file_states(folder)):
+                    sys.exit(f"{folder} is damaged after {struck} kills")
+        killed.pack_in_child()
+        one, other = ({path.name: digests(path) for path in each.packs} for each in (killed, calm))
+        if one != other:
+            sys.exit(f"packs differ after {struck} kills")
+    print(f"{struck} kills, {late} came too late, {killed.days} days: all packs sound and the same")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        path.name: file_digest(path) for path in folder.iterdir() if path.name != "checksums.txt"
+    }
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -76,9 +139,17 @@ def main() -> None:
     parser.add_argument("--days", type=int, nargs="+", default=[365, 3650])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--changed", action="store_true", help="the day before changes too")
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     settings = load_settings(given.config).settings
     with tempfile.TemporaryDirectory(dir=given.config.parent) as folder:
+        if given.kills:
+            killed, calm = (
+                History(settings, Path(folder) / name, given.days[0]) for name in ("killed", "calm")
+            )
+            kill_packing(killed, calm, given.kills, given.seed)
+            return
         histories = [
             History(settings, Path(folder) / str(days), days - given.turns) for days in given.days
         ]
