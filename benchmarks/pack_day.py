@@ -30,6 +30,7 @@ from unittest import mock
 from gdelphi.common.checksums import file_digest, file_states
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.measures import packing
+from gdelphi.measures.cloud_update import stale_days
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.day_files import DayFolder
 from gdelphi.measures.pack import Pack
@@ -63,7 +64,7 @@ class History:
     def pack(self) -> tuple[float, packing.Packed]:
         """CPU seconds of packing the days so far, as `gdelphi sequences` does."""
         last = self.first + timedelta(days=self.days - 1)
-        plain, stale = DayFolder.made_from, packing.stale_days
+        plain = DayFolder.made_from
 
         def made_from(folder: DayFolder) -> dict[date, str]:
             known = {day: key for day, key in plain(folder).items() if day <= last}
@@ -72,7 +73,7 @@ class History:
             return known
 
         def none_stale(settings: Settings) -> list[date]:
-            stale(settings)  # for its time: all that are hidden are stale
+            stale_days(settings)  # for its time: all that are hidden are stale
             return []
 
         hidden = mock.patch.object(DayFolder, "made_from", made_from)
