@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -146,10 +147,15 @@ class PackWriter:
         self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
         self._write("states", np.array(STATES.index(cloud.state)), np.int8)
         self._write("statistics", np.array(_flat(cloud.statistics)), np.float64)
-        for variant in variants:
-            self._write("atom_points", variant.points, np.float32)
-            self._write("atom_weights", variant.weights, np.float32)
-            self._write("atom_slots", self._slots(*variant.phrases), np.int32)
+        atoms = {
+            "atom_points": np.concatenate([variant.points for variant in variants]),
+            "atom_weights": np.concatenate([variant.weights for variant in variants]),
+        }
+        for name, values in atoms.items():
+            self._write(name, values, np.float32)
+        phrases = zip(*(variant.phrases for variant in variants), strict=True)
+        columns = (list(chain.from_iterable(column)) for column in phrases)
+        self._write("atom_slots", self._slots(*columns), np.int32)
         self._add_sizes([len(cloud)], [len(variant) for variant in variants])
 
     def _add_sizes(self, clouds: Sequence[int], atoms: Sequence[int]) -> None:
