@@ -10,7 +10,9 @@
     config   gdelphi.toml: settings, or one line of ConfigError
     grammar  sentences: the phrase that it says, or none
     text     texts of rows on their way to a reader: nothing in them is obeyed
+    page     whole reports of hostile rows and forecasts: HTML, Markdown, JSON, CSV, SVG, feed
 
+A page takes thousands of times as long as another case: there is one for every hundred (`--pages`).
 Each target is a function of a random generator that raises on what must not be; so a case is found
 again by its number. Prints a line a target.
 """
@@ -30,6 +32,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+from fuzz_pages import PageFuzz
 from gdelphi.common.errors import ConfigError, FileRefused, GdelphiError
 from gdelphi.common.settings import load_settings
 from gdelphi.common.texts import clean, guarded
@@ -205,12 +208,17 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--pages", type=int, help="whole reports (default: a hundredth)")
     given = parser.parse_args()
+    pages = max(given.cases // 100, 1) if given.pages is None else given.pages
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(1 if fuzz_all(Path(folder), given.cases, given.seed, given.only) else 0)
+        failed = fuzz_all(Path(folder), given.cases, given.seed, given.only, pages)
+        sys.exit(1 if failed else 0)
 
 
-def fuzz_all(folder: Path, cases: int, seed: int = 0, only: list[str] | None = None) -> int:
+def fuzz_all(
+    folder: Path, cases: int, seed: int = 0, only: list[str] | None = None, pages: int = 3
+) -> int:
     """All targets, each with so many cases; returns how many failed."""
     fuzz, failed = Fuzz(folder), 0
     for name in ("zip", "list", "name", "config", "grammar", "text"):
@@ -221,6 +229,10 @@ def fuzz_all(folder: Path, cases: int, seed: int = 0, only: list[str] | None = N
         batches = -(-cases // at_once)
         print(f"row      in batches of {at_once:,}")
         failed += run_cases("row", lambda rng: fuzz.fuzz_rows(rng, at_once), batches, seed)
+    if not only or "page" in only:
+        made = PageFuzz(folder)
+        failed += run_cases("page", made.fuzz_page, pages, seed)
+        print(f"page     {made.refused} refused in one line")
     return failed
 
 

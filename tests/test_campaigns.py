@@ -39,6 +39,31 @@ def test_a_campaign_tells_what_it_finds(
     assert "other bytes than were packed" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "found"),
+    [
+        (".html", "<p><img src=x></p>", "<img>"),
+        (".html", "<p onload='x()'>", "onload"),
+        (".html", "<a href='javascript:x()'>x</a>", "javascript"),
+        (".html", "<script>evil()</script>", "a program"),
+        (".html", '<script type="application/json">[{"address":"data:x"}]</script>', "a link to"),
+        (".md", "a <b>", "markup"),
+        (".md", "[a](b)", "a link"),
+        (".md", "# evil", "evil"),
+        (".md", "| a | b |\n|---|---|\n| c |\n", "several lengths"),
+        (".csv", "a,b\r\n=1,2\r\n", "could not convert"),
+        (".csv", "a,b\r\n1\r\n", "rows of several lengths"),
+        (".svg", "<svg><script/></svg>", "script"),
+        (".json", "NaN", "NaN"),
+    ],
+)
+def test_what_is_hostile_in_a_page_is_found(
+    campaign: Callable[[str], Any], kind: str, text: str, found: str
+) -> None:
+    with pytest.raises((AssertionError, ValueError), match=found):
+        campaign("fuzz_pages").CHECKS[kind](text)
+
+
 @pytest.mark.slow
 def test_commands_are_killed_at_moments_of_their_work_and_end_alike(
     campaign: Callable[[str], Any], tmp_path: Path

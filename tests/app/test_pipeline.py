@@ -367,7 +367,7 @@ def test_flipped_bits_in_weights_and_packs_publish_nothing_else(stage: Stage) ->
     shutil.move(right, stage.folder / "right")
     (pack,) = (measures_folder(stage.settings) / "packs").glob("[!.]*")
     flip_bit(pack / "atom_points.bin", 1000, 6)
-    flip_bit(pack / "panel.npz", -3000, 6)
+    flip_bit(pack / "statistics.bin", -3000, 6)
     run = daily(stage.settings)
     assert run.troubles == [] and origins(run) == [new], "the pack was made again"
     assert (

@@ -1,5 +1,6 @@
 """Checksums: a changed bit is noticed, a killed process is no damage."""
 
+import hashlib
 import os
 import random
 import shutil
@@ -7,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from gdelphi.common import checksums
 from gdelphi.common.checksums import (
     CHECKSUMS,
+    blocks_within,
     damaged_files,
     file_states,
     forget_file,
     is_damaged,
+    note_blocks,
     note_file,
     read_checksums,
     remove_file,
@@ -101,3 +105,61 @@ def test_a_folder_takes_its_checksums_along_and_damage_is_not_copied_as_sound(
 def test_any_name_can_be_noted(tmp_path: Path, name: str) -> None:
     write_text_atomically(tmp_path / name, "x")
     assert states(tmp_path) == {CHECKSUMS: "sound", name: "sound"}
+
+
+# --- files that are added to ----------------------------------------------------------------------
+
+
+def test_blocks_of_a_file_are_checked_and_what_was_added_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "BLOCK", 8)
+    path = tmp_path / "column.bin"
+    content = bytes(range(20))
+    path.write_bytes(content)
+    note_blocks(path, {})
+    noted = read_checksums(tmp_path).blocks["column.bin"]
+    assert list(noted) == [(0, 8), (8, 16), (16, 20)]
+    path.write_bytes(content + b"more")
+    assert not is_damaged(path) and damaged_files(tmp_path) == []
+    for place in range(20):
+        wrong = bytearray(content)
+        wrong[place] ^= 1
+        path.write_bytes(wrong)
+        assert is_damaged(path) and damaged_files(tmp_path) == [path]
+    path.write_bytes(content[:-1])
+    assert is_damaged(path)
+    path.unlink()
+    assert dict(file_states(tmp_path))[path] == "missing"
+    forget_file(path)
+    assert path not in dict(file_states(tmp_path))
+
+
+@pytest.mark.parametrize("size", [0, 3, 8, 13, 16, 20])
+def test_blocks_are_taken_over_if_the_last_of_them_is_sound(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "BLOCK", 8)
+    path = tmp_path / "column.bin"
+    path.write_bytes(bytes(range(20)))
+    note_blocks(path, {})
+    noted = read_checksums(tmp_path).blocks["column.bin"]
+    within = blocks_within(path, noted, size)
+    assert within == {place: digest for place, digest in noted.items() if place[1] <= size}
+    if size % 8:
+        wrong = bytearray(range(20))
+        wrong[size - 1] ^= 1
+        path.write_bytes(wrong)
+        assert blocks_within(path, noted, size) is None
+    assert blocks_within(path, {}, size) == (None if size % 8 else {})
+
+
+def test_known_blocks_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "BLOCK", 8)
+    path = tmp_path / "column.bin"
+    path.write_bytes(bytes(20))
+    note_blocks(path, {(0, 8): "from before", (8, 12): "shorter"})
+    noted = read_checksums(tmp_path).blocks["column.bin"]
+    assert noted[0, 8] == "from before"
+    assert noted[8, 16] == hashlib.sha256(bytes(8)).hexdigest()
+    assert is_damaged(path)  # what is taken over is still held to what it was

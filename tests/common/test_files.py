@@ -2,13 +2,17 @@
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from gdelphi.common.files import (
     atomic_write,
     file_digest,
+    remove_folder,
+    remove_left_over,
     text_digest,
     weights_digest,
     write_json_atomically,
@@ -44,6 +48,35 @@ def test_a_folder_takes_its_place_as_a_whole(tmp_path: Path) -> None:
         (part / "weights").write_text("1")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert {each.name for each in (tmp_path / "model").iterdir()} == {"weights", "checksums.txt"}
+
+
+def test_a_folder_goes_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "model"
+    for _ in range(2):
+        folder.mkdir()
+        (folder / "weights").write_text("1")
+        remove_folder(folder)
+        remove_folder(folder)  # not there any more
+        assert list(tmp_path.iterdir()) == []
+    folder.mkdir()
+    monkeypatch.setattr(shutil, "rmtree", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        remove_folder(folder)
+    assert [path.name for path in tmp_path.iterdir()] == [f".model.old.{os.getpid()}.part"]
+
+
+def test_what_killed_processes_left_is_told_from_what_others_are_at(tmp_path: Path) -> None:
+    gone = 2**22 + 1  # more than any number of a process
+    for name in (f".a.{gone}.part", f".a.old.{gone}.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").touch()
+    (tmp_path / f".file.{gone}.part").touch()
+    kept = {f".b.{os.getppid()}.part", ".current.part", f"{gone}.part", f".c.{gone}", "model"}
+    for name in kept:
+        (tmp_path / name).mkdir()
+    remove_left_over(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    remove_left_over(tmp_path / "nowhere")
 
 
 def test_text_and_json(tmp_path: Path) -> None:

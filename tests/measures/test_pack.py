@@ -1,6 +1,8 @@
 """A pack says what clouds, descriptors and profiles say, and is made again when they change."""
 
+import fcntl
 import json
+import os
 import re
 import shutil
 from datetime import date, timedelta
@@ -11,6 +13,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from gdelphi.app.verify import verify
+from gdelphi.common import checksums, files
 from gdelphi.common.checksums import CHECKSUMS, file_states
 from gdelphi.common.errors import MeasuresError
 from gdelphi.common.settings import Settings
@@ -30,9 +34,9 @@ from gdelphi.measures.pack import (
     STATES,
     Pack,
     PackFacts,
-    PackWriter,
 )
-from gdelphi.measures.packing import pack_days, variant_seed
+from gdelphi.measures.pack_writer import PackWriter
+from gdelphi.measures.packing import make_sequences, pack_days, variant_seed
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.space import Space
 from gdelphi.store.connection import Connection
@@ -206,7 +210,8 @@ def test_flags_of_a_day_are_kept(tmp_path: Path, tmp_path_factory: Any) -> None:
     for flags in ({"partial": True}, {"backfile": True}, {"known": False}):
         cloud = cloud_of({} if "known" in flags else {("KEN", "190", ""): 1.0}, **flags)
         writer.add_day([cloud], [[describe_day(cloud, world.points(), rule)]])
-    writer.close(panel_of(profiles_of(np.zeros((1, 3, 20)))))
+    writer.add_counts(panel_of(profiles_of(np.zeros((1, 3, 20)))))
+    writer.close()
     pack = Pack(tmp_path / "pack")
     assert pack.partial.tolist() == [True, False, False]
     assert pack.backfile.tolist() == [False, True, False]
@@ -372,8 +377,46 @@ def test_a_run_that_fails_leaves_nothing_behind(small: Small) -> None:
     assert pack_days(settings, space).made
 
 
+def test_a_run_killed_amid_removing_a_pack_leaves_no_damage_and_the_next_one_clears_up(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    old = pack_days(settings, space).folder
+
+    def killed(folder: Path) -> None:
+        (folder / "slots.bin").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pack_days(settings, space, seed=1)
+    (half,) = old.parent.glob(".*")
+    assert (half / "pack.json").exists() and not old.exists()
+    assert [damage for part in verify(settings) for damage in part.damages] == []
+    again = pack_days(settings, space, seed=1)  # the process that was killed lives: ours
+    assert not again.made and half.exists()
+    monkeypatch.setattr(files, "is_alive", lambda pid: False)
+    pack_days(settings, space, seed=1)
+    assert list(old.parent.iterdir()) == [again.folder]
+
+
+def test_a_run_killed_before_removing_a_pack_is_made_up_for_by_the_next(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space = small
+    pack_days(settings, space)
+    with monkeypatch.context() as patched:
+        patched.setattr(packing, "remove_packs", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pack_days(settings, space, seed=1)
+    again = pack_days(settings, space, seed=1)
+    assert not again.made
+    assert list(again.folder.parent.iterdir()) == [again.folder]
+
+
 @pytest.mark.parametrize(
-    "name", ["pack.json", "keys.json", "panel.npz", "slots.bin", "weights.bin", "atom_points.bin"]
+    "name", ["pack.json", "keys.json", "states.bin", "slots.bin", "weights.bin", "atom_points.bin"]
 )
 def test_a_damaged_file_is_noticed_and_named_with_what_to_do(small: Small, name: str) -> None:
     settings, space = small
@@ -428,7 +471,7 @@ def test_the_facts_name_everything_that_decides_the_content(small: Small) -> Non
     settings, space = small
     folder = pack_days(settings, space).folder
     said = json.loads((folder / "pack.json").read_text())
-    assert said.pop("format") == 4
+    assert said.pop("format") == 5
     assert said["streams"] == ["KE", "UP", "GM"]
     clouds = Clouds(measures_folder(settings))
     assert said == {
@@ -481,6 +524,117 @@ def test_a_new_day_and_a_changed_one_are_made_and_all_others_taken_over(
     assert made == [(DAY + timedelta(days=3), streams)]
     assert not second.exists()
     assert_equal_packs(Pack(third), pack_alone(settings, space, third), space)
+
+
+# --- a new day alone ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, Space, Path]:
+    """A pack of six days in short blocks, and the measures of a seventh."""
+    monkeypatch.setattr(checksums, "BLOCK", 256)
+    maker, settings = small_store(tmp_path, days=6, sequences__only=("UP", "KE"))
+    space = embed(settings).space
+    first = pack_days(settings, space).folder
+    maker.day(DAY + timedelta(days=6), lines_of(6))
+    maker.write_lists()
+    ingest(settings)
+    embed(settings)
+    return settings, space, first
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """The numbers under which the system knows the columns."""
+    return {path.name: path.stat().st_ino for path in folder.glob("*.bin")}
+
+
+def damages(settings: Settings) -> list[Any]:
+    return [damage for part in verify(settings) for damage in part.damages]
+
+
+def test_a_new_day_is_added_to_the_files_and_who_reads_the_old_pack_sees_nothing_of_it(
+    growing: tuple[Settings, Space, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space, first = growing
+    known, before = files_of(first), Pack(first)
+    content = before.atom_columns()[0].tobytes(), before.count_panel.pairs.tobytes()
+    keys = {name: list(values) for name, values in before.keys.items()}
+    digests, plain = list[tuple[int, int]](), checksums._block_digest
+
+    def spy(file: Any, first: int, last: int) -> str:
+        digests.append((first, last))
+        return plain(file, first, last)
+
+    monkeypatch.setattr(checksums, "_block_digest", spy)
+    second = make_sequences(settings).packed.folder
+    size = sum(path.stat().st_size for path in second.glob("*.bin"))
+    assert sum(last - first for first, last in digests) < size / 2
+    assert files_of(second) == known and not first.exists()
+    assert (before.atom_columns()[0].tobytes(), before.count_panel.pairs.tobytes()) == content
+    assert before.keys == keys and before.facts.days == 6
+    assert damages(settings) == []
+    assert tree_of(second) == tree_of(pack_alone(settings, space, second).folder)
+
+
+def test_a_run_killed_amid_adding_leaves_the_old_pack_whole_and_the_next_one_copies_it(
+    growing: tuple[Settings, Space, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space, first = growing
+    known, sizes = files_of(first), {p: p.stat().st_size for p in first.glob("*.bin")}
+    states = Pack(first).states.tobytes()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(PackWriter, "abandon", PackWriter._close)
+        patched.setattr(PackWriter, "add_counts", mock.Mock(side_effect=KeyboardInterrupt))
+        pack_days(settings, space)
+    assert any(path.stat().st_size > size for path, size in sizes.items())
+    assert damages(settings) == [] and Pack(first).states.tobytes() == states
+    second = pack_days(settings, space).folder
+    assert not set(files_of(second).values()) & set(known.values())
+    assert tree_of(second) == tree_of(pack_alone(settings, space, second).folder)
+
+
+def test_a_run_that_fails_amid_adding_leaves_the_files_as_they_were(
+    growing: tuple[Settings, Space, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space, first = growing
+    content = tree_of(first)
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(PackWriter, "add_counts", mock.Mock(side_effect=ZeroDivisionError))
+        pack_days(settings, space)
+    assert tree_of(first) == content
+    assert files_of(first) == files_of(pack_days(settings, space).folder)
+
+
+@pytest.mark.parametrize("why", ["another process adds", "no links"])
+def test_files_that_cannot_be_shared_are_copied(
+    growing: tuple[Settings, Space, Path], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, space, first = growing
+    content, known = tree_of(first), files_of(first)
+    with (first / "cloud_starts.bin").open("rb") as other:
+        if why == "no links":
+            monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError))
+        else:
+            fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(packing, "remove_packs", mock.Mock())
+        second = pack_days(settings, space).folder
+    assert not set(files_of(second).values()) & set(known.values())
+    assert tree_of(first) == content
+    assert tree_of(second) == tree_of(pack_alone(settings, space, second).folder)
+
+
+def test_damage_is_not_taken_along_unnoticed(growing: tuple[Settings, Space, Path]) -> None:
+    settings, space, first = growing
+    path = first / "atom_points.bin"
+    content = bytearray(path.read_bytes())
+    assert len(content) > 3 * checksums.BLOCK
+    content[40] ^= 4
+    path.write_bytes(content)
+    second = make_sequences(settings).packed.folder  # it has not looked at the first block
+    assert [damage.path.name for damage in damages(settings)] == ["atom_points.bin"]
+    assert pack_days(settings, space).made
+    assert damages(settings) == []
+    assert tree_of(second) == tree_of(pack_alone(settings, space, second).folder)
 
 
 def packed_again(maker: ArchiveMaker, settings: Settings, space: Space) -> Path:

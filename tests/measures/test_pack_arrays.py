@@ -15,6 +15,7 @@ from gdelphi.measures.pack import (
     STATES,
     STATISTICS,
     Pack,
+    day_columns,
 )
 from gdelphi.measures.pack_arrays import (
     LITTLE,
@@ -58,38 +59,29 @@ def arrays(world: Measured, tmp_path_factory: pytest.TempPathFactory) -> PackArr
 def copied(
     world: Measured, folder: Path, change: Callable[[Panel], None] = lambda panel: None
 ) -> Pack:
-    """A pack of its own, with another panel."""
+    """A pack of its own, with other values of its days, [day, ...]."""
     shutil.copytree(world.packed.folder, folder, dirs_exist_ok=True)
     (folder / "surges.npz").unlink(missing_ok=True)
-    with np.load(folder / "panel.npz") as kept:
-        panel = {name: kept[name] for name in kept.files}
+    every = range(world.pack.facts.days)
+    panel = {
+        name: np.array(world.pack.day_values(name, every)) for name in day_columns(world.pack.facts)
+    }
     change(panel)
-    np.savez(folder / "panel.npz", **panel)
+    for name, values in panel.items():
+        (folder / f"{name}.bin").write_bytes(values.tobytes())
     return Pack(folder)
 
 
 def cut(world: Measured, folder: Path, days: int) -> Pack:
     """The pack of the first days alone, as it would have been made on the last of them."""
-
-    def shorten(panel: Panel) -> None:
-        panel["cloud_starts"] = panel["cloud_starts"][: days * STREAMS + 1]
-        panel["atom_starts"] = panel["atom_starts"][: days * STREAMS * 3 + 1]
-        for name in ("states", "statistics"):
-            panel[name] = panel[name][: days * STREAMS]
-        panel["flags"] = panel["flags"][:days]
-        for name in ("counts", "weights"):
-            panel[name] = panel[name][:, :days]
-        sizes = {"slots": 12 * panel["cloud_starts"][-1], "weights": 4 * panel["cloud_starts"][-1]}
-        atoms, dimension = panel["atom_starts"][-1], world.pack.facts.dimension
-        sizes |= {"atom_points": 4 * dimension * atoms, "atom_weights": 4 * atoms}
-        sizes |= {"atom_slots": 12 * atoms}
-        for name, size in sizes.items():
-            with (folder / f"{name}.bin").open("r+b") as file:
-                file.truncate(size)
-        said = json.loads((folder / "pack.json").read_text())
-        (folder / "pack.json").write_text(json.dumps(said | {"days": days}))
-
-    return copied(world, folder, shorten)
+    copied(world, folder)
+    for name, size in world.pack.bytes_of(days).items():
+        with (folder / f"{name}.bin").open("r+b") as file:
+            file.truncate(size)
+    said = json.loads((folder / "pack.json").read_text())
+    (folder / "pack.json").write_text(json.dumps(said | {"days": days}))
+    (folder / "keys.json").write_text(json.dumps(world.pack.keys_of(days)))
+    return Pack(folder)
 
 
 # --- at every origin ------------------------------------------------------------------------------
@@ -171,12 +163,12 @@ def test_garbage_after_a_day_changes_no_bit_up_to_it(
 
     def spoil(panel: Panel) -> None:
         random = np.random.default_rng(3)
-        for name in ("counts", "weights"):
-            later = panel[name][:, day + 1 :]
+        for name in ("counts", "root_weights"):
+            later = panel[name][day + 1 :]
             later[:] = random.integers(0, 50, later.shape)
-        later = panel["statistics"][STREAMS * (day + 1) :]
+        later = panel["statistics"][day + 1 :]
         later[:] = random.random(later.shape)
-        panel["states"][STREAMS * (day + 1) :] = STATES.index("empty")
+        panel["states"][day + 1 :] = STATES.index("empty")
         panel["flags"][day + 1 :] ^= True
 
     other = read_pack_arrays(copied(world, tmp_path, spoil))
@@ -226,7 +218,7 @@ def counted(
 
     def fill(panel: Panel) -> None:
         panel["counts"] = np.zeros_like(panel["counts"])
-        panel["counts"][:, : len(counts)] = np.array(counts)[:, None]
+        panel["counts"][: len(counts)] = np.array(counts)[:, None, None]
         panel["flags"][:, 0] = True
         panel["flags"][list(missing), 0] = False
 
@@ -299,8 +291,8 @@ def test_before_the_first_present_day_rates_are_a_half_and_nothing_is_unusual(
 ) -> None:
     def empty(panel: Panel) -> None:
         panel["flags"][:3, 0] = False
-        for name in ("counts", "weights"):
-            panel[name][:, :3] = 0
+        for name in ("counts", "root_weights"):
+            panel[name][:3] = 0
 
     found = read_pack_arrays(copied(world, tmp_path, empty))
     np.testing.assert_array_equal(found.pooled[:, :3], 0.5)

@@ -5,7 +5,6 @@ what no real data can: how far the model is from the best that anybody could do.
 one that real data take; nothing is made for the demo but the settings, which are left in a file.
 """
 
-import shutil
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from gdelphi.app.promote import promote
 from gdelphi.common.errors import GdelphiError
+from gdelphi.common.files import remove_folder
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.common.types import AHEAD
@@ -94,9 +94,9 @@ def _clear(folder: Path) -> None:
     be somebody's production. The marker stays, so that a demo killed here can be run again."""
     marker = folder / MARKER
     if marker.is_file() and not folder.is_symlink():
-        for path in folder.iterdir():
+        for path in list(folder.iterdir()):
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                remove_folder(path)
             elif path != marker:
                 path.unlink()
         return

@@ -12,7 +12,6 @@ morning than none. What failed is kept as a trouble, and whoever runs the steps 
 
 import logging
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from gdelphi.app.promote import (
     promote,
 )
 from gdelphi.common.errors import GdelphiError, PipelineError, TrainingError
+from gdelphi.common.files import remove_folder, remove_left_over
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.archive import (
@@ -385,5 +385,6 @@ def decide(settings: Settings, folder: Path, on_step: OnStep = silent) -> Promot
     decided = promote(settings, folder, on_step=on_step)
     challengers = sorted(settings.flows.models.glob(f"{CHALLENGER}*-*-*"))
     for old in challengers[:-CHALLENGERS_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old)
+    remove_left_over(settings.flows.models)
     return decided

@@ -29,7 +29,13 @@ from typing import Any, Final, Literal
 
 from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.errors import PromotionError, TrainingError
-from gdelphi.common.files import alone, atomic_write, text_digest
+from gdelphi.common.files import (
+    alone,
+    atomic_write,
+    remove_folder,
+    remove_left_over,
+    text_digest,
+)
 from gdelphi.common.lines import append_line
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
@@ -277,13 +283,13 @@ def _copy(source: Path, folder: Path) -> None:
     """
     if folder.exists() and _problem(folder) is None:
         return
+    remove_left_over(folder.parent)
     with atomic_write(folder) as part:
         shutil.copytree(source, part, ignore=shutil.ignore_patterns(*NOT_COPIED))
         problem = _problem(part, name=folder.name)
         if problem:
             raise PromotionError(f"{source} cannot be copied: {problem}. Nothing is changed")
-        if folder.exists():
-            shutil.rmtree(folder)
+        remove_folder(folder)
 
 
 def _problem(folder: Path, name: str | None = None) -> str | None:

@@ -128,7 +128,8 @@ def _store(settings: Settings) -> VerifiedPart:
 def _folder(name: str, place: Path, remedy: Callable[[Path], str]) -> VerifiedPart:
     part = VerifiedPart(name, place)
     for path, state in file_states(place):
-        if path.name in NOT_OURS or path.suffix in (".part", ".lock"):
+        inside = path.relative_to(place).parts
+        if path.name in NOT_OURS or path.suffix == ".lock" or any(map(is_half_done, inside)):
             continue
         if state == "sound":
             part.sound += path.name != CHECKSUMS
@@ -137,6 +138,11 @@ def _folder(name: str, place: Path, remedy: Callable[[Path], str]) -> VerifiedPa
         else:
             part.damages.append(Damage(path, STATES[state], remedy(path)))
     return part
+
+
+def is_half_done(name: str) -> bool:
+    """Whether a name is that of something being written or removed; a kill may leave it so."""
+    return name.endswith(".part")
 
 
 def _embeddings(place: Path) -> VerifiedPart:

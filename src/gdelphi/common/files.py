@@ -2,6 +2,7 @@
 
 A file is written under a hidden name of this process beside its place and then moved there, so a
 reader sees the old file or the new one, and a killed process leaves nothing but `.NAME.PID.part`.
+A folder goes the same way back: it gets such a name, and then its files are deleted one by one.
 
 A folder is locked by the file `.lock` in it, which the system releases when a process dies, however
 it died. Not chosen: a file that is there or not, which a killed process leaves behind.
@@ -15,7 +16,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +24,9 @@ from gdelphi.common.checksums import file_digest, note_file
 from gdelphi.common.errors import GdelphiError
 
 __all__ = [
-    "DIGEST_LENGTH", "alone", "atomic_write", "file_digest", "is_alive", "text_digest",
-    "weights_digest", "write_json_atomically", "write_text_atomically",
+    "DIGEST_LENGTH", "alone", "atomic_write", "file_digest", "is_alive", "is_left_over",
+    "remove_folder", "remove_left_over", "text_digest", "weights_digest",
+    "write_json_atomically", "write_text_atomically",
 ]  # fmt: skip
 
 DIGEST_LENGTH: Final = 16  # hexadecimal digits that fingerprints are shortened to
@@ -52,6 +54,29 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if it is there, so that nobody ever sees half of it."""
+    part = path.with_name(f".{path.name}.old.{os.getpid()}.part")
+    _remove(part)
+    with suppress(FileNotFoundError):  # not there, or another process was faster
+        path.rename(part)
+        shutil.rmtree(part)
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove what killed processes have left in a folder, half written or half removed."""
+    for path in folder.glob(".*.part"):
+        if is_left_over(path):
+            with suppress(FileNotFoundError):  # another process was faster
+                _remove(path)
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether it was left half done by a process that lives no more."""
+    *_, pid, end = path.name.rsplit(".", 2)
+    return end == "part" and pid.isdecimal() and not is_alive(int(pid))
 
 
 def write_text_atomically(path: Path, text: str) -> None:

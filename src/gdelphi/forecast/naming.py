@@ -27,7 +27,14 @@ import numpy.typing as npt
 
 from gdelphi.common.checksums import CHECKSUMS, remove_file
 from gdelphi.common.errors import ForecastError, TrainingError
-from gdelphi.common.files import DIGEST_LENGTH, file_digest, write_json_atomically
+from gdelphi.common.files import (
+    DIGEST_LENGTH,
+    atomic_write,
+    file_digest,
+    remove_folder,
+    remove_left_over,
+    write_json_atomically,
+)
 from gdelphi.common.types import (
     FloatArray,
     IntArray,
@@ -190,19 +197,19 @@ def namer_digest(folder: Path) -> str:
 def forget_names(folder: Path) -> None:
     """Name the futures of a model by their origin."""
     remove_file(folder / NAMES_FILE)
-    shutil.rmtree(folder / NAMER_FOLDER, ignore_errors=True)
+    remove_folder(folder / NAMER_FOLDER)
 
 
 def keep_names(folder: Path, chosen: NamingChoice, namer: Path) -> None:
     """Keep a choice in a model's folder, and the namer if it was chosen. A run that is killed here
     leaves a model whose futures are named by their origin."""
-    beside = folder / f".{NAMER_FOLDER}.part"
-    shutil.rmtree(beside, ignore_errors=True)
+    remove_left_over(folder)
     if chosen.by == "namer":
-        shutil.copytree(namer, beside, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    forget_names(folder)
-    if chosen.by == "namer":
-        beside.rename(folder / NAMER_FOLDER)
+        with atomic_write(folder / NAMER_FOLDER) as part:
+            shutil.copytree(namer, part, ignore=shutil.ignore_patterns(*NOT_COPIED))
+            forget_names(folder)
+    else:
+        forget_names(folder)
     chosen.save(folder)
 
 

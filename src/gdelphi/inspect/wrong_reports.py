@@ -151,14 +151,14 @@ class _Panel:
         """By the names that a pack has for them."""
         return {
             "counts": self._counts,
-            "weights": self._weights,
-            "states": self._states.ravel(),
-            "statistics": self._statistics.reshape(-1, self._statistics.shape[2]),
+            "root_weights": self._weights,
+            "states": self._states,
+            "statistics": self._statistics,
             "flags": self._flags,
-            "fine": self._fine.ravel(),
-            "pairs": self._pairs.ravel(),
-            "acted": self._acted.ravel(),
-            "world": self._world.ravel(),
+            "fine": self._fine,
+            "pairs": self._pairs,
+            "acted": self._acted,
+            "world": self._world,
         }
 
     def add(

@@ -6,18 +6,19 @@ file, and where each stream's day begins. A stream's day is then a slice; the sy
 memory what is in use. Points are kept by the positions of their slots in small tables of vectors
 (16 bytes with the weight, in place of 516), which a device can hold and gather from.
 
-Packing streams through the days in their order; nothing but the tables and a day's own rows is held
-in memory. A pack is complete when its pack.json is there, and says what it was made from.
+All files are in the order of days, so a pack of more days is the same files with something added
+(`pack_writer.py`). A pack is complete when its pack.json is there, and says what it was made from.
+A file may be longer than the pack: the next one is being written, or writing it was broken off.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +31,22 @@ from gdelphi.common.types import (
     Measure,
     VectorArray,
 )
-from gdelphi.measures.clouds import Cloud, SetStatistics
 from gdelphi.measures.count_panel import QUAD_CLASSES, CountPanel
-from gdelphi.measures.descriptors import AtomPhrases, Descriptor
+from gdelphi.measures.descriptors import AtomPhrases
 from gdelphi.measures.profiles import Profiles, standard_events
-from gdelphi.measures.space import BLOCKS, Points, Space
+from gdelphi.measures.space import BLOCKS, Space
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 STATES: Final = ("missing", "empty", "small", "full")
 STATISTICS: Final = 10
 """numbers of SetStatistics, its quad shares one by one"""
-COUNTS: Final[dict[str, npt.DTypeLike]] = {
-    "fine": np.uint16, "pairs": np.uint16, "acted": np.uint16, "world": np.int64
-}  # fmt: skip
-"""arrays of the count panel, each a file"""
+TABLES: Final = tuple(dict.fromkeys(BLOCKS))
+"""of vectors"""
+BY_STREAM: Final = ("counts", "root_weights", "fine", "acted")
+"""arrays that are read as [stream, day, ...] and lie on disk as [day, stream, ...]"""
+
+PackColumn = tuple[npt.DTypeLike, tuple[int, ...]]
+"""kind and shape of what a file has for a day, or for a row"""
 
 
 @dataclass(frozen=True)
@@ -65,140 +68,32 @@ class PackFacts:
     """last training day"""
 
 
-class PackWriter:
-    """Writes a pack, day by day."""
-
-    def __init__(self, folder: Path, facts: PackFacts, points: Points) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._facts, self._points = folder, facts, points
-        tables = list(dict.fromkeys(BLOCKS))
-        self._places: dict[str, dict[str, int]] = {name: {} for name in tables}
-        names = ["weights", "slots", "atom_points", "atom_weights", "atom_slots", *tables]
-        self._files = {name: (folder / f"{name}.bin").open("wb") for name in names}
-        self._cloud_sizes: list[int] = []
-        self._atom_sizes: list[int] = []
-        self._states: list[int] = []
-        self._statistics: list[list[float]] = []
-        self._flags: list[tuple[bool, bool, bool]] = []
-        self.points = 0
-        """of all clouds so far"""
-        self._moved: dict[tuple[int, str], npt.NDArray[np.int64]] = {}
-
-    def add_day(self, clouds: Sequence[Cloud], descriptors: Sequence[Sequence[Descriptor]]) -> None:
-        """The clouds of all streams on the next day, and of each the descriptors, its own first."""
-        head = clouds[0]
-        self.add_flags(known=head.known, partial=head.partial, backfile=head.backfile)
-        for cloud, variants in zip(clouds, descriptors, strict=True):
-            self.add_stream(cloud, variants)
-
-    def add_flags(self, *, known: bool, partial: bool, backfile: bool) -> None:
-        """Begin the next day; its streams follow, in their order."""
-        self._flags.append((known, partial, backfile))
-
-    def add_stream(self, cloud: Cloud, variants: Sequence[Descriptor]) -> None:
-        """The next stream of the day that was begun."""
-        self._write("weights", cloud.weights, np.float32)
-        self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
-        self._cloud_sizes.append(len(cloud))
-        self.points += len(cloud)
-        self._states.append(STATES.index(cloud.state))
-        self._statistics.append(_flat(cloud.statistics))
-        for variant in variants:
-            self._write("atom_points", variant.points, np.float32)
-            self._write("atom_weights", variant.weights, np.float32)
-            self._write("atom_slots", self._slots(*variant.phrases), np.int32)
-            self._atom_sizes.append(len(variant))
-
-    def take_days(self, pack: "Pack", days: range) -> None:
-        """The next days, as another pack of the same streams has them."""
-        streams = len(pack.facts.streams)
-        self._flags += [tuple(flags) for flags in pack.flags[days.start : days.stop].tolist()]
-        self._take(pack, days.start * streams, days.stop * streams)
-
-    def take_stream(self, pack: "Pack", day: int, stream: int) -> None:
-        """The next stream of the day that was begun, as another pack has it."""
-        place = day * len(pack.facts.streams) + stream
-        self._take(pack, place, place + 1)
-
-    def _take(self, pack: "Pack", first: int, last: int) -> None:
-        """The stream's days at some places of another pack."""
-        for name, values in pack.rows_at(first, last).items():
-            if name.endswith("slots"):
-                self._write(name, self._moved_slots(pack, values), np.int32)
-            else:
-                self._write(name, values, np.float32)
-        cloud_sizes, atom_sizes = pack.sizes_at(first, last)
-        self._cloud_sizes += cloud_sizes
-        self.points += sum(cloud_sizes)
-        self._atom_sizes += atom_sizes
-        self._states += pack.states.ravel()[first:last].tolist()
-        self._statistics += pack.statistics.reshape(-1, STATISTICS)[first:last].tolist()
-
-    def _moved_slots(self, pack: "Pack", slots: npt.NDArray[Any]) -> IntArray:
-        """Positions in another pack's tables as positions in these; new keys come with vectors, in
-        the order that they have there: as they were first met."""
-        for table in self._places:
-            blocks = [block for block, name in enumerate(BLOCKS) if name == table]
-            self._take_keys(pack, table, slots[:, blocks].ravel())
-        moved = [self._moved[id(pack), name][slots[:, block]] for block, name in enumerate(BLOCKS)]
-        return np.stack(moved, axis=1)
-
-    def _take_keys(self, pack: "Pack", table: str, places: npt.NDArray[Any]) -> None:
-        keys, own = pack.keys[table], self._places[table]
-        moved = self._moved.setdefault((id(pack), table), np.full(len(keys), -1, np.int64))
-        new = np.flatnonzero((np.bincount(places, minlength=len(keys)) > 0) & (moved < 0))
-        fresh = [place for place in new.tolist() if keys[place] not in own]
-        if fresh:
-            self._write(table, pack.tables[table][fresh], np.float32)
-            for place in fresh:
-                own[keys[place]] = len(own)
-        moved[new] = [own[keys[place]] for place in new.tolist()]
-
-    def _write(self, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike) -> None:
-        self._files[name].write(np.ascontiguousarray(values, dtype=kind).tobytes())
-
-    def _slots(self, actor1: Sequence[str], code: Sequence[str], actor2: Sequence[str]) -> IntArray:
-        """Positions of phrases in the tables, [n, block]; new keys are added to the tables."""
-        columns = zip(BLOCKS, (code, actor1, actor2), strict=True)
-        return np.stack([self._look_up(*column) for column in columns], axis=1)
-
-    def _look_up(self, table: str, keys: Sequence[str]) -> IntArray:
-        places = self._places[table]
-        new = [key for key in dict.fromkeys(keys) if key not in places]
-        if new:
-            self._write(table, self._points.vectors(table, new), np.float32)
-            for key in new:
-                places[key] = len(places)
-        return np.array([places[key] for key in keys], dtype=np.int64)
-
-    def abandon(self) -> None:
-        """Close the files of a pack that will not be finished."""
-        for file in self._files.values():
-            file.close()
-
-    def close(self, panel: CountPanel) -> None:
-        """Finish with the counts of the days."""
-        self.abandon()
-        for name in COUNTS:
-            (self._folder / f"{name}.bin").write_bytes(getattr(panel, name).tobytes())
-        np.savez(
-            self._folder / "panel.npz",
-            cloud_starts=np.cumsum([0, *self._cloud_sizes]),
-            atom_starts=np.cumsum([0, *self._atom_sizes]),
-            states=np.array(self._states, np.int8),
-            statistics=np.array(self._statistics, np.float64),
-            flags=np.array(self._flags, np.bool_),
-            counts=panel.roots.counts,
-            weights=panel.roots.weights,
-        )
-        keys = {name: list(places) for name, places in self._places.items()}
-        (self._folder / "keys.json").write_text(json.dumps(keys), encoding="utf-8")
-        facts = {"format": FORMAT, **asdict(self._facts)}
-        (self._folder / "pack.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
+def day_columns(facts: PackFacts) -> dict[str, PackColumn]:
+    """The files that have as much for every day."""
+    streams, roots = len(facts.streams), len(standard_events("root"))
+    return {
+        "states": (np.int8, (streams,)),
+        "statistics": (np.float64, (streams, STATISTICS)),
+        "flags": (np.bool_, (3,)),
+        "table_ends": (np.int64, (len(TABLES),)),  # numbers that each table has up to the day
+        "counts": (np.int64, (streams, roots)),
+        "root_weights": (np.float64, (streams, roots)),
+        "fine": (np.uint16, (streams, len(standard_events("full")))),
+        "pairs": (np.uint16, (streams, streams, QUAD_CLASSES)),
+        "acted": (np.uint16, (streams, roots)),
+        "world": (np.int64, (roots,)),
+    }
 
 
-def _flat(statistics: SetStatistics) -> list[float]:
-    return [*statistics[:4], *statistics.quad_shares, *statistics[5:]]
+def row_columns(facts: PackFacts) -> dict[str, PackColumn]:
+    """The files that have something for every point of a cloud, or atom of a descriptor."""
+    return {
+        "slots": (np.int32, (len(BLOCKS),)),
+        "weights": (np.float32, ()),
+        "atom_points": (np.float32, (facts.dimension,)),
+        "atom_weights": (np.float32, ()),
+        "atom_slots": (np.int32, (len(BLOCKS),)),
+    }
 
 
 class Pack:
@@ -222,38 +117,75 @@ class Pack:
             self.facts = PackFacts(**{**facts, "streams": tuple(facts["streams"])})
             self.shape = (self.facts.days, len(self.facts.streams))
             self._open()
-        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._damaged(error) from None
 
     def _open(self) -> None:
-        with (self.folder / "panel.npz").open("rb") as file, np.load(file) as panel:
-            self._panel: dict[str, npt.NDArray[Any]] = {name: panel[name] for name in panel.files}
+        days, streams = self.shape
+        starts = {"cloud_starts": 1, "atom_starts": self.facts.variants + 1}
+        self._panel: dict[str, npt.NDArray[Any]] = {
+            name: self._map(name, np.int64, (days * streams * each + 1,))
+            for name, each in starts.items()
+        } | {
+            name: self._map(name, kind, (days, *shape))
+            for name, (kind, shape) in day_columns(self.facts).items()
+        }
         keys = json.loads((self.folder / "keys.json").read_text(encoding="utf-8"))
         self.keys: Mapping[str, list[str]] = {name: list(values) for name, values in keys.items()}
         """what stands at each position of the tables"""
         self.tables: Mapping[str, VectorArray] = {
-            name: self._map(name, np.float32).reshape(len(keys), -1 if keys else 0)
-            for name, keys in self.keys.items()
+            name: self._map(name, np.float32, (int(numbers),)).reshape(
+                len(self.keys[name]), -1 if self.keys[name] else 0
+            )
+            for name, numbers in zip(TABLES, self._panel["table_ends"][-1], strict=True)
         }
         """the vectors at each position of the tables, of length 1"""
-        blocks, (points, atoms) = len(BLOCKS), self.sizes
-        self._clouds = (
-            self._map("slots", np.int32).reshape(points, blocks),
-            self._map("weights", np.float32).reshape(points),
-        )
-        self._atoms = (
-            self._map("atom_points", np.float32).reshape(atoms, self.facts.dimension),
-            self._map("atom_weights", np.float32).reshape(atoms),
-            self._map("atom_slots", np.int32).reshape(atoms, blocks),
-        )
-        self._counts = {name: self._map(name, kind) for name, kind in COUNTS.items()}
+        rows = {
+            name: self._map(name, kind, (self.sizes[name.startswith("atom")], *shape))
+            for name, (kind, shape) in row_columns(self.facts).items()
+        }
+        self._clouds = rows["slots"], rows["weights"]
+        self._atoms = rows["atom_points"], rows["atom_weights"], rows["atom_slots"]
 
-    def _map(self, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _map(self, name: str, kind: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         path = self.folder / f"{name}.bin"
-        if path.stat().st_size == 0:
-            return np.zeros(0, kind)
-        # Copy-on-write: torch takes no array that is marked read-only, and no file is ever changed.
-        return np.memmap(path, kind, "c")
+        path.stat()  # it has to be there
+        if 0 in shape:
+            return np.zeros(shape, kind)
+        # Copy-on-write: torch takes no array that is marked read-only, and no byte that a pack has
+        # is ever changed.
+        return np.memmap(path, kind, "c", shape=shape)
+
+    def bytes_of(self, days: int) -> dict[str, int]:
+        """How many bytes of each file the first days take."""
+        places = days * self.shape[1]
+        variants = self.facts.variants + 1
+        rows = self._panel["cloud_starts"][places], self._panel["atom_starts"][places * variants]
+        numbers = {"cloud_starts": places + 1, "atom_starts": places * variants + 1}
+        sizes = {name: 8 * number for name, number in numbers.items()}
+        for name, (kind, shape) in day_columns(self.facts).items():
+            sizes[name] = days * math.prod(shape) * np.dtype(kind).itemsize
+        for name, (kind, shape) in row_columns(self.facts).items():
+            number = int(rows[name.startswith("atom")])
+            sizes[name] = number * math.prod(shape) * np.dtype(kind).itemsize
+        for name, number in zip(TABLES, self._panel["table_ends"][days - 1], strict=True):
+            sizes[name] = 4 * int(number)
+        return sizes
+
+    def keys_of(self, days: int) -> dict[str, list[str]]:
+        """What stands in the tables as of the first days."""
+        ends = zip(TABLES, self._panel["table_ends"][days - 1].tolist(), strict=True)
+        return {
+            name: self.keys[name][: end // max(self.tables[name].shape[1], 1)] for name, end in ends
+        }
+
+    def day_values(self, name: str, days: range) -> npt.NDArray[Any]:
+        """What a file of `day_columns` has for some days."""
+        return self._panel[name][days.start : days.stop]
+
+    def _by_stream(self, name: str) -> npt.NDArray[Any]:
+        """[stream, day, ...], in that order in memory too: sums of numbers depend on it."""
+        return np.ascontiguousarray(self._panel[name].swapaxes(0, 1))
 
     def _damaged(self, error: Exception) -> MeasuresError:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -295,7 +227,7 @@ class Pack:
     @cached_property
     def states(self) -> npt.NDArray[np.int8]:
         """Positions in STATES, [day, stream]."""
-        return self._panel["states"].reshape(self.shape)
+        return self._panel["states"]
 
     @cached_property
     def present(self) -> BoolArray:
@@ -316,17 +248,17 @@ class Pack:
     def statistics(self) -> FloatArray:
         """[day, stream, statistic]: volume, phrases, mentions, entropy, 4 quad shares, Goldstein
         value, tone."""
-        return self._panel["statistics"].reshape(*self.shape, STATISTICS)
+        return self._panel["statistics"]
 
     @cached_property
     def counts(self) -> IntArray:
         """Rows by root code, [stream, day, code]."""
-        return self._panel["counts"]
+        return self._by_stream("counts")
 
     @cached_property
     def weights(self) -> FloatArray:
         """Cloud weight by root code, [stream, day, code]."""
-        return self._panel["weights"]
+        return self._by_stream("root_weights")
 
     @cached_property
     def profiles(self) -> Profiles:
@@ -341,14 +273,12 @@ class Pack:
     @cached_property
     def count_panel(self) -> CountPanel:
         """Counts by fine code and by actors beside the root profiles."""
-        days, streams = self.shape
-        roots = len(standard_events("root"))
         return CountPanel(
             self.profiles,
-            fine=self._counts["fine"].reshape(streams, days, -1),
-            pairs=self._counts["pairs"].reshape(days, streams, streams, QUAD_CLASSES),
-            acted=self._counts["acted"].reshape(streams, days, roots),
-            world=self._counts["world"].reshape(days, roots),
+            fine=self._by_stream("fine"),
+            pairs=self._panel["pairs"],
+            acted=self._by_stream("acted"),
+            world=self._panel["world"],
         )
 
     @property
@@ -420,14 +350,17 @@ class AlteredPack(Pack):
         clouds: Mapping[tuple[int, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]],
         arrays: Mapping[str, npt.NDArray[Any]],
     ) -> None:
-        """`clouds` by day and stream, as `cloud` gives them; `arrays` by name: counts, weights,
-        states, statistics, flags of the panel, and those of the count panel."""
+        """`clouds` by day and stream, as `cloud` gives them; `arrays` by the names of files, in
+        the shapes in which a pack gives them."""
         self.folder = pack.folder / "altered"
         self.facts, self.shape = pack.facts, pack.shape
         self.keys, self.tables = pack.keys, pack.tables
         self._clouds, self._atoms = pack._clouds, pack._atoms
-        self._panel = {name: arrays.get(name, values) for name, values in pack._panel.items()}
-        self._counts = {name: arrays.get(name, values) for name, values in pack._counts.items()}
+        changed = {
+            name: values.swapaxes(0, 1) if name in BY_STREAM else values
+            for name, values in arrays.items()
+        }
+        self._panel = {**pack._panel, **changed}
         self._altered = clouds
 
     def cloud(self, day: int, stream: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -2,13 +2,14 @@
 
 Every pack keeps, beside its days, what each was made from. A new pack takes over all days of
 streams that another one has of the same space, rule and seed: with a new day all others, with other
-streams those that both have. What is taken over are the same bytes that would be made anew.
+streams those that both have. What is taken over are the same bytes that would be made anew. Days
+that both begin with are not even copied, if nothing comes after them (`pack_writer.py`).
 """
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,10 +18,10 @@ import numpy as np
 
 from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import is_alive
+from gdelphi.common.files import remove_folder, remove_left_over
 from gdelphi.common.types import BoolArray
-from gdelphi.measures.count_panel import CountPanel
 from gdelphi.measures.pack import Pack
+from gdelphi.measures.pack_writer import Beginning
 
 MADE_FROM: Final = "made_from.json"
 MOST_PACKS: Final = 4
@@ -57,6 +58,20 @@ class EarlierPack:
     place: Mapping[str, int]
     """of each stream"""
 
+    def days(self, ours: range) -> range:
+        """Positions here of days of the new pack."""
+        return range(ours.start + self.shift, ours.stop + self.shift)
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether all of it is what was written. Looked at when something is to be copied."""
+        return not damaged_files(self.pack.folder)
+
+    @property
+    def leading(self) -> int:
+        """How many days both begin with."""
+        return 0 if self.shift else int(np.append(self.same, False).argmin())
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -76,12 +91,12 @@ class Stretch:
 
 
 def earlier_packs(root: Path, made_from: MadeFrom) -> list[EarlierPack]:
-    """The packs under a folder that can serve; what cannot be read, or is damaged, cannot."""
+    """The packs under a folder that can serve; what cannot be read cannot."""
     found = []
     for folder in sorted(path for path in root.glob("[!.]*") if path.is_dir()):
         try:
             theirs = MadeFrom.read(folder)
-            if theirs.recipe != made_from.recipe or damaged_files(folder):
+            if theirs.recipe != made_from.recipe:
                 continue
             pack = Pack(folder)
         except (OSError, ValueError, KeyError, TypeError, MeasuresError):
@@ -99,11 +114,23 @@ def earlier_packs(root: Path, made_from: MadeFrom) -> list[EarlierPack]:
     return found
 
 
-def stretches(earlier: Sequence[EarlierPack], streams: tuple[str, ...], days: int) -> list[Stretch]:
-    """All days in runs that are to be had from the same places."""
+def beginning_of(earlier: Sequence[EarlierPack], streams: tuple[str, ...]) -> Beginning | None:
+    """The most days that an earlier pack of the same streams begins with."""
+    having = [one for one in earlier if one.pack.facts.streams == streams and one.leading]
+    for one in sorted(having, key=lambda one: one.leading, reverse=True):
+        beginning = Beginning.of(one.pack, one.leading)
+        if beginning:
+            return beginning
+    return None
+
+
+def stretches(
+    earlier: Sequence[EarlierPack], streams: tuple[str, ...], days: range
+) -> list[Stretch]:
+    """Days in runs that are to be had from the same places."""
 
     def sources(day: int) -> tuple[int | None, tuple[int | None, ...]]:
-        having = [number for number, one in enumerate(earlier) if one.same[day]]
+        having = [number for number, one in enumerate(earlier) if one.same[day] and one.sound]
         for number in having:
             if earlier[number].pack.facts.streams == streams:
                 return number, (number,) * len(streams)
@@ -116,33 +143,22 @@ def stretches(earlier: Sequence[EarlierPack], streams: tuple[str, ...], days: in
         return None if number is None else earlier[number]
 
     runs = []
-    for (whole, parts), group in groupby(range(days), sources):
+    for (whole, parts), group in groupby(days, sources):
         numbers = list(group)
         run = range(numbers[0], numbers[-1] + 1)
         runs.append(Stretch(run, one(whole), tuple(map(one, parts))))
     return runs
 
 
-def known_panel(
-    earlier: Sequence[EarlierPack], streams: tuple[str, ...]
-) -> tuple[CountPanel | None, BoolArray | None, int]:
-    """The count panel of an earlier pack of the same streams, the days for which it holds, and its
-    shift. Of other streams none: who acts for a country depends on all of them."""
-    same = [one for one in earlier if one.pack.facts.streams == streams]
-    if not same:
-        return None, None, 0
-    best = max(same, key=lambda one: int(one.same.sum()))
-    return best.pack.count_panel, best.same, best.shift
-
-
 def remove_packs(root: Path, kept: Path, streams: Sequence[str]) -> None:
-    """Packs of the same streams go, and the oldest of others; so does what a killed process left.
+    """Packs of the same streams go, and the oldest of others; so does what killed processes left.
 
     Whoever has one open keeps it: the system frees closed files alone.
     """
+    remove_left_over(root)
     others = []
-    for folder in root.iterdir():
-        if folder == kept or being_made(folder):
+    for folder in root.glob("[!.]*"):
+        if folder == kept:
             continue
         try:
             facts = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
@@ -151,16 +167,6 @@ def remove_packs(root: Path, kept: Path, streams: Sequence[str]) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             superseded = True
         if superseded:
-            shutil.rmtree(folder)
+            remove_folder(folder)
     for _, folder in sorted(others)[: max(0, len(others) - (MOST_PACKS - 1))]:
-        shutil.rmtree(folder)
-
-
-def being_made(folder: Path) -> bool:
-    """Whether a process that lives is at work on it; one that was killed leaves it behind."""
-    if not folder.name.startswith("."):
-        return False
-    try:
-        return is_alive(int(folder.name.split(".")[-2]))  # .NAME.PID.part
-    except ValueError:
-        return False
+        remove_folder(folder)

@@ -13,14 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
 from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
-from gdelphi.common.files import atomic_write, text_digest
+from gdelphi.common.files import atomic_write, remove_folder, text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import (
     PARTS,
@@ -35,7 +34,7 @@ from gdelphi.measures.clouds import (
     Clouds,
     measures_folder,
 )
-from gdelphi.measures.count_panel import CountPanel, read_count_panel
+from gdelphi.measures.count_panel import read_count_panel
 from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
@@ -49,17 +48,17 @@ from gdelphi.measures.pack import (
     FORMAT,
     Pack,
     PackFacts,
-    PackWriter,
 )
 from gdelphi.measures.pack_reuse import (
     EarlierPack,
     MadeFrom,
     Stretch,
+    beginning_of,
     earlier_packs,
-    known_panel,
     remove_packs,
     stretches,
 )
+from gdelphi.measures.pack_writer import Beginning, PackWriter
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import (
@@ -67,7 +66,6 @@ from gdelphi.measures.space import (
     Space,
     load_space,
 )
-from gdelphi.store.sums import runs_of_days
 
 OnPacked = Callable[[int, int, int], None]
 """days done, days to do, points packed"""
@@ -109,7 +107,8 @@ def make_sequences(
     """Pack the days; say which of them can be targets."""
     began = perf_counter()
     space = load_space(measures_folder(settings) / "space")
-    packed = pack_days(settings, space, seed=seed, on_day=on_day)
+    # Whoever takes numbers from the pack looks at all of it; a new day alone is not worth that.
+    packed = pack_days(settings, space, seed=seed, on_day=on_day, check=False)
     sequences = Sequences(Pack(packed.folder), settings)
     targets = {part: len(sequences.targets(part)) for part in PARTS}
     return SequencesMade(packed, targets, sequences.splits, perf_counter() - began)
@@ -148,9 +147,15 @@ def training_streams(settings: Settings, clouds: Clouds, until: date) -> tuple[s
 
 
 def pack_days(
-    settings: Settings, space: Space, *, seed: int = 0, on_day: OnPacked | None = None
+    settings: Settings,
+    space: Space,
+    *,
+    seed: int = 0,
+    on_day: OnPacked | None = None,
+    check: bool = True,
 ) -> Packed:
-    """Pack all days, unless a pack of the same days, streams and space is there already."""
+    """Pack all days, unless a pack of the same days, streams and space is there already. With
+    `check` all of it is held against its checksums, and what is damaged is made again."""
     began = perf_counter()
     clouds = Clouds(measures_folder(settings))
     facts = _facts(settings, space, clouds, seed)
@@ -169,15 +174,20 @@ def pack_days(
     root = measures_folder(settings) / "packs"
     folder = root / text_digest(repr((FORMAT, facts, seed)))
     made_from = _made_from(settings, facts, clouds, seed)
-    made = not (folder / "pack.json").exists() or bool(damaged_files(folder))
-    if made:  # a damaged pack would give other probabilities under the same name
-        earlier = earlier_packs(root, made_from)
+
+    def make(earlier: list[EarlierPack]) -> None:
         with atomic_write(folder) as part:
             _write(settings, space, facts, part, earlier, seed=seed, on_day=on_day)
             made_from.write(part)
-            if folder.exists():  # not whole, or made by another process meanwhile
-                shutil.rmtree(folder)
-        remove_packs(root, folder, facts.streams)
+            remove_folder(folder)  # not whole, or made by another process meanwhile
+
+    made = not (folder / "pack.json").exists()
+    if made:
+        make(earlier_packs(root, made_from))
+    if check and damaged_files(folder):  # it would give other probabilities under the same name
+        made = True
+        make([one for one in earlier_packs(root, made_from) if one.sound])
+    remove_packs(root, folder, facts.streams)  # always: a run may have been killed before it
     with suppress(OSError):  # used now: the others go before it
         os.utime(folder)
     return _packed(folder, made=made, seconds=perf_counter() - began)
@@ -234,22 +244,19 @@ def _write(
     work = _Work(settings, space, seed)
     first = date.fromisoformat(facts.first_day)
     days = [first + timedelta(days=number) for number in range(facts.days)]
-    writer = PackWriter(folder, facts, work.points)
-    runs = stretches(earlier, facts.streams, facts.days)
-    lacking = [
-        (days[number], run.lacking(facts.streams))
-        for run in runs
-        for number in run.days
-        if None in run.streams
-    ]
-    made = share(work, lacking)
+    writer = _writer(folder, facts, work.points, beginning_of(earlier, facts.streams))
     try:
+        runs = stretches(earlier, facts.streams, range(writer.days, facts.days))
+        lacking = [
+            (days[number], run.lacking(facts.streams))
+            for run in runs
+            for number in run.days
+            if None in run.streams
+        ]
+        made = share(work, lacking)
         for run in runs:
             if run.whole:
-                shift = run.whole.shift
-                writer.take_days(
-                    run.whole.pack, range(run.days.start + shift, run.days.stop + shift)
-                )
+                writer.take_days(run.whole.pack, run.whole.days(run.days))
             else:
                 for number in run.days:
                     _add_day(writer, facts, run, number, next(made) if None in run.streams else [])
@@ -257,10 +264,22 @@ def _write(
                         on_day(number + 1, len(days), writer.points)
             if on_day and run.whole:
                 on_day(run.days.stop, len(days), writer.points)
-        writer.close(_count_panel(settings, facts, days, earlier))
+        _add_counts(writer, settings, facts, days, runs)
+        writer.close()
     except BaseException:
         writer.abandon()
         raise
+
+
+def _writer(
+    folder: Path, facts: PackFacts, points: Points, beginning: Beginning | None
+) -> PackWriter:
+    if beginning:
+        try:
+            return PackWriter(folder, facts, points, beginning)
+        except FileNotFoundError:  # another process has removed that pack
+            shutil.rmtree(folder)
+    return PackWriter(folder, facts, points)
 
 
 def _add_day(
@@ -279,32 +298,27 @@ def _add_day(
             writer.take_stream(one.pack, number + one.shift, one.place[stream])
         else:
             writer.add_stream(*next(fresh))
+    writer.end_days()
 
 
-def _count_panel(
-    settings: Settings, facts: PackFacts, days: list[date], earlier: list[EarlierPack]
-) -> CountPanel:
-    """The counts of all days; those of days that have not changed from an earlier pack."""
-    streams = facts.streams
-    roots = read_profiles(settings, "root", streams, since=days[0], until=days[-1])
-    known, same, shift = known_panel(earlier, streams)
-    if known is None or same is None or not same.any():
-        return read_count_panel(settings, roots)
-    ours, theirs = np.flatnonzero(same), np.flatnonzero(same) + shift
-    size, length, codes = roots.counts.shape
-    pairs = np.zeros((length, *known.pairs.shape[1:]), known.pairs.dtype)
-    fine = np.zeros((size, length, known.fine.shape[2]), known.fine.dtype)
-    acted = np.zeros((size, length, codes), known.acted.dtype)
-    world = np.zeros((length, codes), known.world.dtype)
-    pairs[ours], world[ours] = known.pairs[theirs], known.world[theirs]
-    fine[:, ours], acted[:, ours] = known.fine[:, theirs], known.acted[:, theirs]
-    for first, last in runs_of_days(days[number] for number in np.flatnonzero(~same)):
-        window = slice((first - days[0]).days, (last - days[0]).days + 1)
-        part = read_profiles(settings, "root", streams, since=first, until=last)
-        fresh = read_count_panel(settings, part)
-        pairs[window], world[window] = fresh.pairs, fresh.world
-        fine[:, window], acted[:, window] = fresh.fine, fresh.acted
-    return CountPanel(roots, fine, pairs, acted, world)
+def _add_counts(
+    writer: PackWriter,
+    settings: Settings,
+    facts: PackFacts,
+    days: Sequence[date],
+    runs: Sequence[Stretch],
+) -> None:
+    """The counts of all days; of those that a pack of the same streams has, from there. Not from
+    one of other streams: who acts for a country depends on all of them."""
+    for whole, group in groupby(runs, key=lambda run: run.whole):
+        some = list(group)
+        span = range(some[0].days.start, some[-1].days.stop)
+        if whole:
+            writer.take_counts(whole.pack, whole.days(span))
+        else:
+            since, until = days[span.start], days[span.stop - 1]
+            roots = read_profiles(settings, "root", facts.streams, since=since, until=until)
+            writer.add_counts(read_count_panel(settings, roots))
 
 
 # --- the work, in one process or in several -------------------------------------------------------

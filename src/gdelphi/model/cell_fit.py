@@ -11,7 +11,6 @@ errors. The second network sees all days and forecasts.
 """
 
 import json
-import shutil
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
@@ -27,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.files import atomic_write
+from gdelphi.common.files import atomic_write, remove_folder
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import TARGETS, FloatArray, History, IntArray, VectorArray
 from gdelphi.measures.targets import outcomes
@@ -145,7 +144,7 @@ def cell_network_of(
         fit = fit_cells(counts, settings, device=device, on_step=on_step)
         with atomic_write(folder) as part:
             fit.save(part, settings)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
     return CellFit.load(folder)
 
 

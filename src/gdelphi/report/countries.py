@@ -257,7 +257,7 @@ def brief_phrases(rows: TableRows, shares: TableRows) -> list[WeightedPhrase]:
             WeightedPhrase(
                 weight=number(row["weight"] * factor) or 0.0,
                 words=clean(row["phrase"]),
-                code=row["code"],
+                code=clean(row["code"]),
                 root=label_of(root),
                 drawn=_drawn(row),
             )

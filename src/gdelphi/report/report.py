@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 from gdelphi import __version__
 from gdelphi.common.checksums import note_file
 from gdelphi.common.errors import ForecastError, ReportError
-from gdelphi.common.files import alone
+from gdelphi.common.files import alone, remove_left_over
 from gdelphi.common.percent import percent
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
@@ -63,7 +63,7 @@ from gdelphi.report.past import (
     gaps,
     read_past,
 )
-from gdelphi.report.plain import clean
+from gdelphi.report.plain import clean, clean_or_none
 from gdelphi.report.record import PastForecasts, judged_forecasts, record_of
 from gdelphi.report.tables import csv_files
 from gdelphi.report.timeline import past_said, timeline_of, yesterday_of
@@ -259,11 +259,11 @@ def _provenance(
     recipe = manifest.recipe if manifest else None
     return Provenance(
         forecast=manifest.id if manifest else None,
-        data=recipe.data if recipe else status.fingerprint,
-        model=recipe.model if recipe else None,
+        data=clean_or_none(recipe.data if recipe else status.fingerprint),
+        model=clean(recipe.model) if recipe else None,
         futures=recipe.futures if recipe else None,
         seed=recipe.seed if recipe else None,
-        gdelphi=recipe.gdelphi if recipe else __version__,
+        gdelphi=clean(recipe.gdelphi) if recipe else __version__,
         trained_until=_trained_until(settings, request, manifest),
         fitted_until=manifest.fitted_until if manifest else None,
     )
@@ -339,7 +339,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _put(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """A folder with these files: new in one move, or else file by file."""
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    remove_left_over(folder.parent)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:

@@ -25,7 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 from gdelphi.common.checksums import damaged_files
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.files import atomic_write, file_digest, text_digest
+from gdelphi.common.files import atomic_write, file_digest, remove_folder, text_digest
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import TARGETS
@@ -181,11 +181,11 @@ class PackStack:
         if self.folder == out / FOLDER:
             return
         if self.folder is None:
-            shutil.rmtree(out / FOLDER, ignore_errors=True)
+            remove_folder(out / FOLDER)
             return
         with atomic_write(out / FOLDER) as part:
             shutil.copytree(self.folder, part)
-            shutil.rmtree(out / FOLDER, ignore_errors=True)
+            remove_folder(out / FOLDER)
 
 
 def stack_of_pack(settings: Settings, sequences: Sequences, on_step: OnStep = silent) -> PackStack:
@@ -209,7 +209,7 @@ def stack_of_pack(settings: Settings, sequences: Sequences, on_step: OnStep = si
             return PackStack(None, str(error))
         with atomic_write(folder) as part:
             save_stack(fit, part)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
         _forget_older(root)
     return PackStack(folder)
 
@@ -218,4 +218,4 @@ def _forget_older(root: Path) -> None:
     made = [path for path in root.iterdir() if (path / "stack.json").exists()]
     made.sort(key=lambda path: (path / "stack.json").stat().st_mtime, reverse=True)
     for path in made[1 + KEPT :]:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_folder(path)
