@@ -1,12 +1,16 @@
 """Fixtures that many tests share."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gdelphi.common.garbage import collect_rarely
 from gdelphi.common.settings import ENV_PREFIX
+
+collect_rarely()
 
 # The problems of tests are too small for threads to help, and threads that wait spinning take the
 # cores from the other workers; read when torch and numpy are loaded, here and in what tests start.
@@ -38,6 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if names[item] in LONG or SLOW_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """All that the tests import is never garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
