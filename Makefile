@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
+export PYTHONDONTWRITEBYTECODE :=  # else a hundred processes of the tests each compile all modules
+
 DUCKDB ?= 2.0.0
 TESTS ?= tests/store tests/measures/test_cloud_update.py
 

@@ -26,24 +26,24 @@ main()
 """
 
 
-def make_archive(folder: Path, version: int = 0, days: int = 24) -> ArchiveMaker:
+def make_archive(folder: Path, version: int = 0, days: int = 15) -> ArchiveMaker:
     """Files that share ids and hold bad lines; another version has other rows in some of them."""
     maker = ArchiveMaker(folder)
     start = date(2014, 1, 1)
     for number in range(days):
         day = start + timedelta(days=number)
-        rows = 200 - 10 * version if number % 4 == 0 else 200
+        rows = 60 - 10 * version if number % 4 == 0 else 60
         ids = range(1000 * number + 1000, 1000 * number + 1000 + rows)
         shared = range(number, number + 5 - version)
         lines = event_lines([*shared, *ids], day, NumMentions=number)
         maker.day(day, [*lines, "broken"] if number % 5 == 0 else lines)
     for month in (3, 4):
         day = date(2012, month, 7)
-        ids = range(90_000 + 1000 * month, 90_300 + 1000 * month)
+        ids = range(90_000 + 1000 * month, 90_100 + 1000 * month)
         maker.month(day, event_lines([*range(10), *ids], day, BACKFILE))
     for slot in range(days // 3):
         moment = datetime(2014, 1, 20) + timedelta(minutes=15 * slot)
-        ids = range(99_000 + 100 * slot, 99_100 + 100 * slot)
+        ids = range(99_000 + 100 * slot, 99_030 + 100 * slot)
         maker.quarter(moment, event_lines(ids, moment.date(), QUARTER))
     maker.write_lists()
     return maker
