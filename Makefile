@@ -17,10 +17,7 @@ TESTS ?= tests/store tests/measures/test_cloud_update.py
 .PHONY: demo test quick lint format benchmark audit clean test-duckdb
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]" && \
-	{ $(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true; } && \
-	touch $@ && echo "installed in $$(($$(date +%s) - began)) s"
+	@.ci/install $(VENV) $(PYTHON) && touch $@
 
 demo: $(INSTALLED)
 	$(BIN)/gdelphi demo --out data/demo
