@@ -9,16 +9,15 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # tests wait now and then
 
+export PYTHONDONTWRITEBYTECODE :=  # else a hundred processes of the tests each compile all modules
+
 DUCKDB ?= 2.0.0
 TESTS ?= tests/store tests/measures/test_cloud_update.py
 
 .PHONY: demo test quick lint format benchmark audit clean test-duckdb
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && echo "installing into $(VENV)" && \
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]" && \
-	{ $(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true; } && \
-	touch $@ && echo "installed in $$(($$(date +%s) - began)) s"
+	@.ci/install $(VENV) $(PYTHON) && touch $@
 
 demo: $(INSTALLED)
 	$(BIN)/gdelphi demo --out data/demo

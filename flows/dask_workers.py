@@ -30,6 +30,7 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from gdelphi import __version__
 from gdelphi.common.errors import ConfigError, GdelphiError
+from gdelphi.common.garbage import collect_rarely
 from gdelphi.common.workers import Work, do_alone
 from gdelphi_flows.serve import HOST
 
@@ -162,6 +163,7 @@ def do_portion(key: str, content: bytes, items: list[Any], version: str) -> list
         )
     with _lock:
         if key not in _opened:
+            collect_rarely()
             _opened.clear()
             _opened[key] = pickle.loads(content)  # noqa: S301 - from whoever may run code here
         work = _opened[key]

@@ -15,6 +15,7 @@ from prefect.flows import Flow
 
 from gdelphi.app.notify import notify
 from gdelphi.app.run_lock import run_lock, take_unended
+from gdelphi.common.garbage import collect_rarely
 from gdelphi.common.settings import Settings, load_settings, with_absolute_paths
 from gdelphi.common.workers import working_with
 from gdelphi.gdelt.countries import with_streams
@@ -23,6 +24,8 @@ DOWNLOADS: Final = "ingest"  # the one step that is tried again: others would fa
 DELAYS: Final = [60.0, 300.0, 900.0]  # seconds before each further try
 WRITER: Final = "gdelphi-writer"  # tag of all tasks, for a limit on a server that several share
 T = TypeVar("T")
+
+collect_rarely()  # a process that imports flows is there to run them
 
 
 def flow_settings() -> Settings:

@@ -1,12 +1,16 @@
 """Fixtures that many tests share."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gdelphi.common.garbage import collect_rarely
 from gdelphi.common.settings import ENV_PREFIX
+
+collect_rarely()
 
 # The problems of tests are too small for threads to help, and threads that wait spinning take the
 # cores from the other workers; read when torch and numpy are loaded, here and in what tests start.
@@ -15,15 +19,21 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 LONG = (
-    "flows/test_serve.py", "store/test_kill.py", "store/test_lake.py", "judge/test_backtest.py",
-    "forecast/test_forecast.py", "app/test_pipeline.py", "app/test_train_command.py",
-    "model/test_train.py", "app/test_promote.py", "store/test_load.py",
-    "store/test_real_archives.py", "flows/test_flows.py", "measures/test_encoder.py",
+    "flows/test_dask_workers.py", "flows/test_serve.py", "store/test_real_archives.py",
+    "store/test_load.py", "flows/test_flows.py", "app/test_pipeline.py", "store/test_lake.py",
+    "app/test_train_command.py", "model/test_train.py", "store/test_kill.py",
+    "measures/test_cloud_update.py", "judge/test_backtest.py", "forecast/test_forecast.py",
+    "store/test_http_ingest.py", "measures/test_encoder.py", "app/test_promote.py",
     "measures/test_embed.py", "common/test_workers.py", "world/test_archive.py",
-    "measures/test_cloud_update.py", "store/test_http_ingest.py", "app/test_cli.py",
-    "gdelt/test_fetch.py", "world/test_oracle.py", "store/test_connection.py",
+    "app/test_cli.py", "gdelt/test_fetch.py", "world/test_oracle.py", "store/test_connection.py",
 )  # fmt: skip
 """files that take longest: begun first, they leave no worker alone at the end"""
+
+RATHER_LONG = (
+    "judge/test_pooled_stack.py", "store/test_ingest.py", "measures/test_pack.py",
+    "model/test_cell_fit.py", "text/test_train.py", "forecast/test_naming.py",
+)  # fmt: skip
+"""begun next; most of their tests are short"""
 
 SLOW_FIXTURES = {"browser", "pinned", "predictor", "shared_data", "trained", "undisturbed"}
 """a browser is started, a model trained, real data read: whatever asks for one of them is slow"""
@@ -31,13 +41,20 @@ SLOW_FIXTURES = {"browser", "pinned", "predictor", "shared_data", "trained", "un
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, whole and in their order; mark what is slow by its file or fixtures."""
-    order = {name: number for number, name in enumerate(("tests/test_lint.py", *LONG))}
+    order = {
+        name: number for number, name in enumerate(("tests/test_lint.py", *LONG, *RATHER_LONG))
+    }
     names = {item: f"{item.path.parent.name}/{item.path.name}" for item in items}
     items.sort(key=lambda item: order.get(names[item], len(order)))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if names[item] in LONG or SLOW_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """All that the tests import is never garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

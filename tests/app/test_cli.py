@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.archives import ArchiveMaker, event_line, event_lines
-from helpers.command_line import gdelphi
+from helpers.command_line import gdelphi, gdelphi_process
 
 START = date(2014, 1, 6)
 
@@ -31,7 +31,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(archive: Path) -> str:
     """A store that a run has filled."""
     path = str(archive.parent / "s.duckdb")
-    done = gdelphi("ingest", "--archive", str(archive), "--store", path)
+    done = gdelphi_process("ingest", "--archive", str(archive), "--store", path)
     assert done.returncode == 0, done.stderr
     assert "41 in = 40 accepted + 1 rejected + 0 duplicates" in done.stdout
     assert "1 x SQLDATE is no DATE" in done.stdout
@@ -89,7 +89,8 @@ def test_sql_prints_tables_csv_and_json(store: str) -> None:
     assert table.stdout.split() == ["NewsDay", "rows", "2014-01-06", "10", "2014-01-07", "10"]
     text = gdelphi("sql", QUERY, "--store", store, "--format", "csv").stdout
     assert list(csv.reader(io.StringIO(text)))[1] == ["2014-01-06", "10"]
-    rows = json.loads(gdelphi("sql", "-", "--store", store, "--format", "json", given=QUERY).stdout)
+    asked = gdelphi_process("sql", "-", "--store", store, "--format", "json", given=QUERY)
+    rows = json.loads(asked.stdout)
     assert rows[1] == {"NewsDay": "2014-01-07", "rows": 10}
 
 
@@ -141,6 +142,13 @@ def test_mistakes_are_one_line_and_no_traceback(words: list[str], code: int, mes
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_that_fails_says_it_in_one_line_and_by_its_exit_code() -> None:
+    for words, code in ((["status"], 1), (["ingest", "--jobs", "0"], 2)):
+        done = gdelphi_process(*words)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr.startswith("gdelphi: ") and done.stderr.count("\n") == 1
 
 
 def test_a_misspelt_variable_stops_everything() -> None:

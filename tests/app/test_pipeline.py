@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from gdelphi.app import pipeline
+from gdelphi.app.bring import bring
 from gdelphi.app.cli import app
 from gdelphi.app.pipeline import (
     PipelineRun,
     backfill,
-    bring,
     challenger_folder,
     daily,
     decide,

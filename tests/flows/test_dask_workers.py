@@ -15,13 +15,20 @@ from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.measures import cloud_update
 from gdelphi_flows import serve
-from helpers.flow_harness import PATIENCE, Stage, alone_variables, make_stage, put_in_use
+from helpers.flow_harness import (
+    PATIENCE,
+    Stage,
+    alone_variables,
+    make_stage,
+    put_in_use,
+    skip_without,
+)
 from helpers.forecast_world import predictor, settings
 from helpers.measured_world import changed, in_one_process
 from helpers.shared_study import study
 from helpers.training_world import one_thread
 
-pytest.importorskip("prefect_dask")
+skip_without("prefect_dask")
 __all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 

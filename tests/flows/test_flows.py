@@ -13,11 +13,11 @@ import pytest
 from gdelphi.common.sections import FlowSettings
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.forecast.predictor import Predictor
-from helpers.flow_harness import Stage, alone_variables, make_stage, put_in_use
+from helpers.flow_harness import Stage, alone_variables, make_stage, put_in_use, skip_without
 from helpers.forecast_world import predictor, settings
 from helpers.training_world import one_thread
 
-pytest.importorskip("prefect")
+skip_without("prefect")
 __all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -50,13 +50,14 @@ def test_flows_can_be_imported_outside_of_the_checkout_and_load_nothing_heavy(
         "import sys, gdelphi_flows.serve\n"
         "light = 'prefect' not in sys.modules\n"
         "import gdelphi_flows.schedule\n"
-        "print(light, [name for name in ('torch', 'duckdb', 'pyarrow') if name in sys.modules])"
+        "print(light, [name for name in ('torch', 'duckdb', 'pyarrow') if name in sys.modules])\n"
+        "import gdelphi.app.bring; print('torch' in sys.modules)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
         env=alone_variables(tmp_path),
     )  # fmt: skip
-    assert ran.stdout.strip() == "True []"
+    assert ran.stdout.split() == ["True", "[]", "False"], "nor does the flow that ingests"
 
 
 @pytest.mark.parametrize("module", FLOWS.values())

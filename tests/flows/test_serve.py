@@ -27,6 +27,7 @@ from helpers.flow_harness import (
     alone_variables,
     make_stage,
     put_in_use,
+    skip_without,
     token_for,
     toml_of,
     wait_for,
@@ -35,7 +36,7 @@ from helpers.forecast_world import predictor, settings
 from helpers.measured_world import changed
 from helpers.training_world import one_thread
 
-pytest.importorskip("prefect")
+skip_without("prefect")
 __all__ = ["one_thread", "predictor", "settings"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -85,11 +85,9 @@ def shorter_world(
     factory: pytest.TempPathFactory, pinned: Settings, folder: Path, until: date
 ) -> Settings:
     """The same archive ingested up to a day only, in the space that the model knows."""
-    archive = measured(factory).settings.store.parent / "world"
+    archive = measured(factory).settings.ingest.archive
     own = pinned.model_copy(update={"store": folder / "s.duckdb"})
-    own = changed(
-        changed(own, "measures", folder=folder / "measures"), "ingest", archive=str(archive)
-    )
+    own = changed(changed(own, "measures", folder=folder / "measures"), "ingest", archive=archive)
     ingest(own, IngestRequest((), None, until, False))
     shutil.copytree(pinned.measures.folder / "space", folder / "measures" / "space")
     represent_quietly(own)

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 
 from gdelphi.app.promote import promote
 from gdelphi.common.settings import Settings, load_settings
@@ -25,6 +27,18 @@ from helpers.training_world import SEQUENCES
 
 PATIENCE = 600.0  # seconds to wait for what takes ten: machines may be busy
 Seen = TypeVar("Seen")
+SITE = """import os
+os.cpu_count = lambda: 1
+from gdelphi.common.garbage import collect_rarely
+collect_rarely()
+"""
+"""what each process of a run does first, also those of Prefect and Dask"""
+
+
+def skip_without(package: str) -> None:
+    """Skip a file whose processes need a package; it is not imported here."""
+    if find_spec(package) is None:
+        pytest.skip(f"no {package}: install gdelphi[dev]", allow_module_level=True)
 
 
 class Patient(httpx.HTTPTransport):
@@ -179,7 +193,7 @@ def alone_variables(folder: Path) -> dict[str, str]:
     further processes takes longer than the work of a small world."""
     site = folder / "site"
     site.mkdir(exist_ok=True)
-    (site / "sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 1\n")
+    (site / "sitecustomize.py").write_text(SITE)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     paths = [str(site), *filter(None, [kept.get("PYTHONPATH")])]
     given = {"HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}

@@ -11,6 +11,7 @@ from gdelphi.common.settings import Settings
 from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.model.train import train
+from helpers.made_once import make_once
 from helpers.training_world import one_thread, small_settings
 
 __all__ = ["model", "one_thread", "predictor", "settings"]
@@ -19,11 +20,12 @@ FUTURES = 20
 
 
 @cache
-def _predictor(settings: Settings, folder: Path) -> Predictor:
-    train(settings, folder)
-    predictor = Predictor(settings, folder, number=FUTURES)
-    calibrate(predictor)
-    return predictor
+def _predictor(settings: Settings, base: Path) -> Predictor:
+    def make(folder: Path) -> None:
+        train(settings, folder)
+        calibrate(Predictor(settings, folder, number=FUTURES))
+
+    return Predictor(settings, make_once(base, "predictor", make), number=FUTURES)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +40,7 @@ def predictor(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> P
     Kept by a cache: a fixture that several modules import is made for each of them.
     """
     torch.set_num_threads(1)
-    return _predictor(settings, tmp_path_factory.getbasetemp() / "predictor")
+    return _predictor(settings, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ from gdelphi.store.ingest import ingest
 from gdelphi.world.archive import create_world
 from gdelphi.world.config import world_config
 from helpers.archives import ArchiveMaker, event_line, settings_for
+from helpers.made_once import make_once
 
 FIRST = date(2021, 1, 4)
 DAYS = 80
@@ -138,11 +139,8 @@ def represent_quietly(settings: Settings, **options: Any) -> EmbedResult:
 
 
 @cache
-def _archive(base: Path) -> tuple[Path, Path]:
-    folder = base / "measured"
-    archive = make_archive(folder)
-    ingest(settings_for(folder / "s.duckdb", archive))
-    return folder, archive
+def _archive(base: Path) -> Path:
+    return make_once(base, "world", make_archive, copied=False) / "world"
 
 
 def measured(factory: pytest.TempPathFactory) -> Measured:
@@ -152,14 +150,20 @@ def measured(factory: pytest.TempPathFactory) -> Measured:
 
 @cache
 def _measured(base: Path) -> Measured:
-    folder, archive = _archive(base)
-    settings = settings_for(
-        folder / "s.duckdb",
-        archive,
-        embed__encoder="hashing",
-        measures__folder=folder / "measures",
-        sequences__variants=2,
-    )
+    def settings_in(folder: Path) -> Settings:
+        return settings_for(
+            folder / "s.duckdb",
+            _archive(base),
+            embed__encoder="hashing",
+            measures__folder=folder / "measures",
+            sequences__variants=2,
+        )
+
+    def make(folder: Path) -> None:
+        ingest(settings_in(folder))
+        assert Measured(settings_in(folder), represent_quietly(settings_in(folder))).packed.made
+
+    settings = settings_in(make_once(base, "measured", make))
     return Measured(settings, represent_quietly(settings))
 
 

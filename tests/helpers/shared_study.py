@@ -14,14 +14,10 @@ from gdelphi.common.errors import GdelphiError
 from gdelphi.common.files import file_digest
 from gdelphi.common.progress import Silent
 from gdelphi.common.settings import Settings, load_settings
-from gdelphi.forecast.forecast import ForecastRequest, ForecastResult, forecasts, open_predictor
-from gdelphi.judge.backtest import BacktestRequest, backtest
-from gdelphi.judge.day import BacktestOptions
 from gdelphi.measures import cloud_update
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.embed import embed
 from gdelphi.measures.packing import make_sequences
-from gdelphi.model.sweep import SweepRequest, sweep
 from helpers.flow_harness import free_port
 
 KILL_AT = 8
@@ -60,6 +56,17 @@ def digests(folder: Path, *patterns: str) -> dict[str, str]:
 
 def study(settings: Settings, folder: Path) -> dict[str, Any]:
     """Embed, pack, forecast, judge and sweep."""
+    # Here: Dask's workers import this file when they begin, and one is killed before that matters.
+    from gdelphi.forecast.forecast import (
+        ForecastRequest,
+        ForecastResult,
+        forecasts,
+        open_predictor,
+    )
+    from gdelphi.judge.backtest import BacktestRequest, backtest
+    from gdelphi.judge.day import BacktestOptions
+    from gdelphi.model.sweep import SweepRequest, sweep
+
     cloud_update.ROWS_AT_ONCE = ROWS_AT_ONCE
     watch, measures = Watch(), measures_folder(settings)
     made = embed(settings, progress=watch)

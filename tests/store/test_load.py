@@ -102,20 +102,31 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_LINES)
-def test_a_bad_line_is_kept_with_place_and_reason(tmp_path: Path, case: str) -> None:
-    bad, reason = BAD_LINES[case]
-    good = event_lines(range(10, 15), DAY)
-    given, result = ingest_lines(tmp_path, [*good[:2], bad, *good[2:]])
-    assert (result.rows_in, result.accepted, result.rejected) == (6, 5, 1)
-    found = rows(given, "SELECT file, line, reason, raw FROM rejects")
-    assert len(found) == 1
-    assert found[0][:2] == (f"{DAY:%Y%m%d}.export.CSV.zip", 3)
-    assert found[0][2].startswith(reason)
-    assert found[0][3] == bad
-    assert rows(given, "SELECT rows_in, accepted, rejected, duplicates FROM ledger") == [
-        (6, 5, 1, 0)
+def one_file_each(tmp_path: Path, cases: Sequence[Sequence[str]]) -> tuple[Settings, list[str]]:
+    """A store of many daily files, loaded in one run; their names in the order of the cases."""
+    maker = ArchiveMaker(tmp_path / "archive")
+    for number, lines in enumerate(cases):
+        maker.day(DAY + timedelta(days=number), lines)
+    given = settings_for(tmp_path / "s.duckdb", maker.folder)
+    assert ingest(given).loaded == len(cases)
+    return given, maker.names
+
+
+def test_a_bad_line_is_kept_with_place_and_reason(tmp_path: Path) -> None:
+    good = [event_lines(range(start, start + 5), DAY) for start in range(10, 1000, 10)]
+    cases = [
+        [*sound[:2], bad, *sound[2:]]
+        for sound, (bad, _) in zip(good, BAD_LINES.values(), strict=False)
     ]
+    given, names = one_file_each(tmp_path, cases)
+    found = rows(given, "SELECT file, line, reason, raw FROM rejects ORDER BY file")
+    assert [(file, line, raw) for file, line, _, raw in found] == [
+        (name, 3, bad) for name, (bad, _) in zip(names, BAD_LINES.values(), strict=True)
+    ]
+    for (*_, said, _), (case, (_, reason)) in zip(found, BAD_LINES.items(), strict=True):
+        assert said.startswith(reason), case
+    counted = rows(given, "SELECT rows_in, accepted, rejected, duplicates FROM ledger")
+    assert counted == [(6, 5, 1, 0)] * len(BAD_LINES)
 
 
 def test_a_line_of_bytes_that_are_no_text_is_kept_with_a_mark(tmp_path: Path) -> None:
@@ -176,7 +187,7 @@ def test_a_file_that_cannot_be_read_while_loading_leaves_the_others(
     given = settings_for(tmp_path / "s.duckdb", maker.folder)
     ingest(given)
     before = content_of(given)
-    errors = {maker.names[1]: OSError(5, "Input/output error"), maker.names[4]: ValueError("odd")}
+    errors = {maker.names[1]: OSError(5, "Input/output error"), maker.names[3]: ValueError("odd")}
 
     def fail(*arguments: Any) -> Any:
         found = load_strictly(*arguments)
@@ -188,11 +199,11 @@ def test_a_file_that_cannot_be_read_while_loading_leaves_the_others(
         patch.setattr(load_module, "load_strictly", fail)
         patch.setattr(load_module, "_can_load_fast", lambda _: False)
         result = ingest(given, IngestRequest(force=True, since=date(2012, 1, 1)))
-    assert (result.loaded, result.succeeded) == (7, False)
+    assert (result.loaded, result.succeeded) == (5, False)
     told = sorted((each.name, each.status, each.reason) for each in result.problems)
     assert told == [
         (maker.names[1], "failed", f"{maker.names[1]}: Input/output error"),
-        (maker.names[4], "rejected", f"{maker.names[4]}: odd"),
+        (maker.names[3], "rejected", f"{maker.names[3]}: odd"),
     ]
     assert content_of(given) == before
 
@@ -286,7 +297,7 @@ def messy_archive(folder: Path, seed: int) -> ArchiveMaker:
     rng = random.Random(seed)
     maker = ArchiveMaker(folder)
     shared = list(range(1, 25))
-    for number in range(6):
+    for number in range(4):
         day = DAY + timedelta(days=number)
         ids = [*rng.sample(shared, 6), *range(100 * number + 100, 100 * number + 130)]
         ids += rng.choices(ids, k=rng.randint(0, 2))
@@ -304,7 +315,7 @@ def messy_archive(folder: Path, seed: int) -> ArchiveMaker:
     return maker
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_order_of_loading_does_not_matter(tmp_path: Path, seed: int) -> None:
     maker = messy_archive(tmp_path / "archive", seed)
     whole = settings_for(tmp_path / "whole.duckdb", maker.folder)
@@ -320,7 +331,7 @@ def test_the_order_of_loading_does_not_matter(tmp_path: Path, seed: int) -> None
     assert content_of(one_by_one) == expected
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_files_that_change_at_the_source_leave_no_trace(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     maker = messy_archive(tmp_path / "archive", seed)
@@ -343,7 +354,7 @@ def test_forcing_loads_again_and_changes_nothing(tmp_path: Path) -> None:
     before = ingest(given)
     content = content_of(given)
     again = ingest(given, IngestRequest(force=True, since=date(2012, 1, 1)))
-    assert (before.loaded, again.loaded) == (9, 9)
+    assert (before.loaded, again.loaded) == (7, 7)
     assert content_of(given) == content
 
 
@@ -374,7 +385,7 @@ number = strategies.one_of(
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     values=strategies.lists(
@@ -382,7 +393,7 @@ number = strategies.one_of(
             {"Actor1Name": field, "SOURCEURL": field, "NumMentions": number, "AvgTone": number}
         ),
         min_size=1,
-        max_size=30,
+        max_size=90,
     )
 )
 def test_whatever_stands_in_the_fields_both_ways_agree(
@@ -431,29 +442,27 @@ def test_a_failure_in_the_middle_of_a_transaction_leaves_nothing(
         "listed",
         "missing",
     }
-    assert ingest(given).loaded == 9
+    assert ingest(given).loaded == 7
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("SQLDATE", "infinity"), ("SQLDATE", "epoch"), ("DATEADDED", "-infinity"),
-        ("NumMentions", "1e1"), ("NumMentions", "0x10"), ("NumMentions", "1_0"),
-        ("NumMentions", "1.5"), ("QuadClass", "0b1"), ("GLOBALEVENTID", "1e5"),
-        ("GoldsteinScale", "inf"),
-    ],
-)  # fmt: skip
-def test_what_is_no_number_or_date_in_a_file_is_none_in_the_store(
-    tmp_path: Path, column: str, value: str
-) -> None:
-    maker = ArchiveMaker(tmp_path / "archive")
-    lines = event_lines([1, 2], DAY)
-    maker.day(DAY, [*lines, event_line(3, DAY, **{column: value})])
-    here = settings_for(tmp_path / "s.duckdb", maker.folder)
-    result = ingest(here)
-    assert (result.accepted, result.rejected) == (2, 1)
-    ((reason,),) = rows(here, "SELECT reason FROM rejects")
-    assert reason.startswith(f"{column} is")
+NO_VALUES = [
+    ("SQLDATE", "infinity"), ("SQLDATE", "epoch"), ("DATEADDED", "-infinity"),
+    ("NumMentions", "1e1"), ("NumMentions", "0x10"), ("NumMentions", "1_0"),
+    ("NumMentions", "1.5"), ("QuadClass", "0b1"), ("GLOBALEVENTID", "1e5"),
+    ("GoldsteinScale", "inf"),
+]  # fmt: skip
+
+
+def test_what_is_no_number_or_date_in_a_file_is_none_in_the_store(tmp_path: Path) -> None:
+    cases = [
+        [*event_lines([10 * at, 10 * at + 1], DAY), event_line(10 * at + 2, DAY, **{column: value})]
+        for at, (column, value) in enumerate(NO_VALUES, 1)
+    ]
+    here, names = one_file_each(tmp_path, cases)
+    assert rows(here, "SELECT accepted, rejected FROM ledger") == [(2, 1)] * len(NO_VALUES)
+    found = rows(here, "SELECT file, reason FROM rejects ORDER BY file")
+    for (file, reason), name, (column, _) in zip(found, names, NO_VALUES, strict=True):
+        assert file == name and reason.startswith(f"{column} is")
 
 
 def test_numbers_with_zeros_and_exponents_that_gdelt_writes_are_taken(tmp_path: Path) -> None:

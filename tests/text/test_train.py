@@ -34,15 +34,19 @@ def test_two_processes_train_one_text_forecaster(
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    launch = ["torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, "-m",
-              "gdelphi", "text", "train", "--json", "--out", str(tmp_path / "two")]  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", *launch],
-        env={**variables(chosen), **given}, capture_output=True, text=True, check=False,
-        timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["steps"] == 1  # one of the two tells
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    words = ["gdelphi", "text", "train", "--json", "--out", str(tmp_path / "two")]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", *words],
+            env={**variables(chosen), **given, **place, "RANK": rank, "LOCAL_RANK": rank},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in "01"
+    ]  # fmt: skip
+    told = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert json.loads("".join(shown for shown, _ in told))["steps"] == 1  # one of the two tells
     # The first step by hand: the mean of both processes' gradients.
     task = ForecasterTask(data._replace(settings=chosen))
     run = TrainingRun(task, accelerator_for(chosen.train))

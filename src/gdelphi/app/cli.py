@@ -46,6 +46,7 @@ from gdelphi.app.commands import (
     world,
 )
 from gdelphi.common.errors import ConfigError, GdelphiError
+from gdelphi.common.garbage import collect_rarely
 from gdelphi.gdelt.faults import describe_error
 
 NO_SPACE: Final = os.strerror(errno.ENOSPC)
@@ -115,6 +116,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors are one line, not a traceback."""
+    collect_rarely()
     try:
         app()
     except ConfigError as error:

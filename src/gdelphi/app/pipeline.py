@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from gdelphi.alerts.alerts import AlertsRun, send_alerts
+from gdelphi.app.bring import bring
 from gdelphi.app.notify import notify
 from gdelphi.app.promote import (
     PromotionResult,
@@ -61,7 +62,7 @@ from gdelphi.report.report import (
     reports_folder,
 )
 from gdelphi.store.connection import Store
-from gdelphi.store.ingest import IngestRequest, IngestResult, ingest
+from gdelphi.store.ingest import IngestResult
 from gdelphi.store.status import complete_days, read_days
 from gdelphi.text.train import TextTrained, train_text_model
 
@@ -151,19 +152,6 @@ def _reported(settings: Settings, origin: date) -> bool:
 
 
 # --- steps ----------------------------------------------------------------------------------------
-
-
-def bring(settings: Settings, since: date | None = None, until: date | None = None) -> IngestResult:
-    """Ingest; an error unless all that the archive has is there."""
-    result = ingest(settings, IngestRequest(since=since, until=until))
-    if not result.succeeded:
-        first = result.problems[0] if result.problems else None
-        example = f"; the first: {first.name}, {first.reason}" if first else ""
-        raise PipelineError(
-            f"{len(result.problems) + result.not_tried} files of {result.archive} could not be "
-            f"loaded{example}. `gdelphi status` tells of all"
-        )
-    return result
 
 
 def score(settings: Settings, as_of: date) -> ScoreResult | None:
