@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from gdelphi.common.files import text_digest
 from gdelphi.common.settings import Settings
 from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.predictor import Predictor
@@ -25,7 +26,8 @@ def _predictor(settings: Settings, base: Path) -> Predictor:
         train(settings, folder)
         calibrate(Predictor(settings, folder, number=FUTURES))
 
-    return Predictor(settings, make_once(base, "predictor", make), number=FUTURES)
+    digest = text_digest(settings.model_dump_json().replace(str(base), ""))  # of whoever makes it
+    return Predictor(settings, make_once(base, f"predictor-{digest}", make), number=FUTURES)
 
 
 @pytest.fixture(scope="session")
