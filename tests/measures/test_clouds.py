@@ -324,22 +324,6 @@ def test_a_text_column_is_coded_and_null_is_empty() -> None:
     assert (kept.keys, kept.values()) == (("b", "a"), ["b", "a", "b"])
 
 
-def test_alone_a_cloud_has_the_same_points_and_no_other_keys() -> None:
-    found = clouds_from(
-        Row("KE", actor1=KENYA, code="190", actor2=POLICE),
-        Row("KE", actor1=KENYA, code="042", actor2=POLICE, units=1),
-        Row("GM", actor1=UNITED, code="010", actor2=""),
-    )
-    shared, alone = found["KE"], found["KE"].alone()
-    assert points_of(alone) == points_of(shared)
-    assert shared.actor1.keys == (KENYA, UNITED)
-    assert (alone.actor1.keys, alone.code.keys, alone.actor2.keys) == (
-        (KENYA,),
-        ("042", "190"),
-        (POLICE,),
-    )
-
-
 def test_columns_are_cut_and_picked() -> None:
     column = column_of(["a", "b", "a", "c"])
     assert column.at(slice(1, 3)).values() == ["b", "a"]

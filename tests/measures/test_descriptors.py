@@ -14,10 +14,11 @@ from gdelphi.common.types import Measure, VectorArray
 from gdelphi.measures.clouds import Cloud
 from gdelphi.measures.descriptors import (
     Descriptor,
+    RandomPart,
     atom_rule,
     describe_day,
-    describe_parts,
     draw_rows,
+    random_parts,
 )
 from gdelphi.measures.phrases import lineage, sentence
 from gdelphi.ot.quantise import AtomRule, quantise_adaptively
@@ -167,10 +168,12 @@ def test_a_day_without_points_has_no_atoms_and_keeps_its_state(world: Measured) 
     for cloud in (missing, empty):
         points = world.points()
         day = describe_day(cloud, points, RULE)
-        for each in (day, *describe_parts(cloud, points, day, [0, 1])):
-            assert len(each) == len(each.rows) == len(each.phrases.code) == len(each.members) == 0
-            assert each.points.shape == (0, world.space.dimension)
-            assert (each.state, each.cost) == (cloud.state, 0.0)
+        assert len(day) == len(day.rows) == len(day.phrases.code) == len(day.members) == 0
+        assert day.points.shape == (0, world.space.dimension)
+        assert (day.state, day.cost) == (cloud.state, 0.0)
+        for part in random_parts(cloud, points, day, 0, 2):
+            assert part.points.shape == (0, world.space.dimension)
+            assert len(part.weights) == len(part.named) == 0
 
 
 def test_one_seed_gives_one_descriptor_in_any_process(world: Measured) -> None:
@@ -198,87 +201,84 @@ def test_the_rule_comes_from_the_settings() -> None:
 # --- random parts of a day ------------------------------------------------------------------------
 
 
-def test_drawing_rows_keeps_sums_of_whole_numbers(world: Measured) -> None:
-    cloud = world.cloud("WORLD", 1)
-    drawn, chosen = draw_rows(cloud, np.random.default_rng(0))
-    whole, left = cloud.numbers.at(chosen), drawn.numbers
-    assert 0 < len(drawn) < len(cloud)
-    assert list(drawn.phrases()) == [list(cloud.phrases())[place] for place in chosen]
-    assert ((left.rows >= 1) & (left.rows <= whole.rows)).all()
-    for name in ("units", "mentions"):
-        part, total = getattr(left, name), getattr(whole, name)
-        assert part.dtype == np.int64
-        share = left.rows / whole.rows
-        assert ((part <= total * share) & (part > total * share - 1)).all()
-    assert (left.tone == whole.tone).all()
-    assert (drawn.stream, drawn.day, drawn.known) == (cloud.stream, cloud.day, True)
-    assert drawn.weights.sum() == pytest.approx(1, abs=1e-12)
+def part_phrases(cloud: Cloud, part: RandomPart) -> list[tuple[str, str, str]]:
+    """The phrases that the atoms of a part are named after."""
+    phrases = list(cloud.phrases())
+    return [phrases[place] for place in part.named]
 
 
-def test_all_rows_are_the_cloud_itself(world: Measured) -> None:
-    cloud = world.cloud("TZ", 1)
-    drawn, chosen = draw_rows(cloud, np.random.default_rng(0), 1.0)
-    assert chosen.tolist() == list(range(len(cloud)))
-    assert all(
-        (one == other).all() for one, other in zip(drawn.numbers, cloud.numbers, strict=True)
-    )
+def test_drawn_rows_are_some_of_each_phrase() -> None:
+    rows = np.array([1, 5, 40, 1000])
+    drawn = draw_rows(rows, np.random.default_rng(0))
+    assert drawn.dtype == np.int64
+    assert ((drawn >= 0) & (drawn <= rows)).all()
+    assert 0 < drawn.sum() < rows.sum()
+    assert (draw_rows(rows, np.random.default_rng(0), 1.0) == rows).all()
 
 
 def test_half_of_the_rows_are_drawn_on_average() -> None:
-    cloud = cloud_of({(f"{number}", "190", ""): 1.0 for number in range(500)}, rows=8)
-    drawn, _ = draw_rows(cloud, np.random.default_rng(0))
-    assert drawn.volume == pytest.approx(2000, abs=5 * np.sqrt(1000))
+    drawn = draw_rows(np.full(500, 8), np.random.default_rng(0))
+    assert drawn.sum() == pytest.approx(2000, abs=5 * np.sqrt(1000))
 
 
 def test_at_least_one_row_is_drawn_and_phrases_of_more_rows_more_often() -> None:
-    cloud = cloud_of({("A", "190", ""): 1.0, ("B", "190", ""): 1.0}, rows=[3, 1])
-    times = [0, 0]
+    times = np.zeros(2)
     for seed in range(200):
-        drawn, chosen = draw_rows(cloud, np.random.default_rng(seed), 0.0)
-        assert drawn.volume == 1
-        times[chosen[0]] += 1
+        drawn = draw_rows(np.array([3, 1]), np.random.default_rng(seed), 0.0)
+        assert drawn.sum() == 1
+        times += drawn
     assert times[0] == pytest.approx(150, abs=5 * np.sqrt(200 * 0.75 * 0.25))
 
 
 def test_random_descriptors_go_by_their_seed(world: Measured) -> None:
     cloud, points = world.cloud("TZ", 1), world.points()
     day = describe_day(cloud, points, RULE)
-    one, other, third = describe_parts(cloud, points, day, [(0, 1), (0, 2), (0, 1)])
-    assert one.points.tobytes() == third.points.tobytes()
-    assert one.weights.tobytes() == third.weights.tobytes()
-    assert one.phrases == third.phrases
+    one, other = random_parts(cloud, points, day, (0, 1), 2)
+    again, *_ = random_parts(cloud, world.points(), day, (0, 1), 5)
+    for name in one._fields:
+        assert getattr(one, name).tobytes() == getattr(again, name).tobytes()
     assert one.points.tobytes() != other.points.tobytes()
-    (again,) = describe_parts(cloud, world.points(), day, [(0, 2)])
-    assert again.points.tobytes() == other.points.tobytes()
+    (third,) = random_parts(cloud, points, day, (0, 2), 1)
+    assert one.points.tobytes() != third.points.tobytes()
 
 
 def test_random_descriptors_are_descriptors_of_what_was_drawn(world: Measured) -> None:
     points = world.points()
     for number in range(0, 40, 3):
         cloud = world.cloud("KE" if number % 2 else "TZ", number)
+        if len(cloud) < 2:
+            continue
         day = describe_day(cloud, points, RULE)
-        for seed, part in enumerate(describe_parts(cloud, points, day, range(4))):
-            drawn, chosen = draw_rows(cloud, np.random.default_rng(seed))
-            if not len(cloud):
-                continue
-            assert 1 <= len(part) <= len(day)
+        random = np.random.default_rng(number)
+        for part in random_parts(cloud, points, day, number, 4):
+            drawn = draw_rows(cloud.numbers.rows, random)
+            chosen = np.flatnonzero(drawn)
+            assert 1 <= len(part.weights) <= len(day)
             assert part.weights.sum() == pytest.approx(1, abs=1e-9)
             assert (np.diff(part.weights) <= 0).all()
-            assert set(phrases_of(part)) <= set(drawn.phrases())
-            assert part.rows.sum() == drawn.volume >= 1
-            assert part.weights == pytest.approx(np.bincount(part.members, drawn.weights))
-            distances = ((points.of(cloud)[chosen] - part.points[part.members]) ** 2).sum(axis=1)
-            assert part.cost == pytest.approx(drawn.weights @ distances, abs=1e-5)
+            assert set(part.named) <= set(chosen)
+            units = cloud.numbers.units[chosen] * drawn[chosen] // cloud.numbers.rows[chosen]
+            nearest = (points.of(cloud)[chosen] @ part.points.T).argmax(axis=1)
+            masses = np.bincount(nearest, units / units.sum(), len(part.weights))
+            assert part.weights == pytest.approx(masses, abs=1e-6)
 
 
 def test_of_all_rows_the_atoms_of_the_day_stay_where_they_are(world: Measured) -> None:
     cloud, points = world.cloud("TZ", 1), world.points()
     day = describe_day(cloud, points, RULE)
-    (whole,) = describe_parts(cloud, points, day, [0], part=1.0)
+    (whole,) = random_parts(cloud, points, day, 0, 1, part=1.0)
     assert np.abs(whole.points - day.points).max() < 1e-3
     assert whole.weights == pytest.approx(day.weights, abs=1e-6)
-    assert whole.phrases == day.phrases
-    assert whole.cost == pytest.approx(day.cost, abs=1e-5)
+    assert part_phrases(cloud, whole) == phrases_of(day)
+
+
+def test_a_part_of_one_phrase_is_that_phrase() -> None:
+    cloud, points = cloud_of({("A", "190", ""): 1.0}, rows=7), Placed([[0, 1]])
+    day = describe_day(cloud, points, RULE)  # type: ignore[arg-type]
+    for part in random_parts(cloud, points, day, 0, 3):  # type: ignore[arg-type]
+        assert part.points.tolist() == [[0, 1]]
+        assert part.weights.tolist() == [1.0]
+        assert part_phrases(cloud, part) == [("A", "190", "")]
 
 
 def test_an_atom_whose_rows_were_not_drawn_goes() -> None:
@@ -286,9 +286,9 @@ def test_an_atom_whose_rows_were_not_drawn_goes() -> None:
     cloud, points = cloud_of(weights), Placed([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     day = describe_day(cloud, points, RULE)  # type: ignore[arg-type]
     for seed in range(8):
-        (part,) = describe_parts(cloud, points, day, [seed])  # type: ignore[arg-type]
-        drawn, _ = draw_rows(cloud, np.random.default_rng(seed))
-        assert sorted(phrases_of(part)) == sorted(drawn.phrases())
+        (part,) = random_parts(cloud, points, day, seed, 1)  # type: ignore[arg-type]
+        drawn = np.flatnonzero(draw_rows(cloud.numbers.rows, np.random.default_rng(seed)))
+        assert sorted(part.named) == drawn.tolist()
 
 
 def test_a_phrase_without_weight_makes_no_atom_of_its_own() -> None:
@@ -299,10 +299,8 @@ def test_a_phrase_without_weight_makes_no_atom_of_its_own() -> None:
     day = describe_day(cloud, points, RULE)  # type: ignore[arg-type]
     assert len(day) == 2
     for given in (day, replace(day, points=atoms)):
-        (part,) = describe_parts(cloud, points, given, [0], part=1.0)  # type: ignore[arg-type]
-        assert sorted(phrases_of(part)) == [("B", "042", ""), ("C", "010", "")]
-        assert len(part.rows) == len(part) == 2
-        assert part.rows.sum() == 3
+        (part,) = random_parts(cloud, points, given, 0, 1, part=1.0)  # type: ignore[arg-type]
+        assert sorted(part_phrases(cloud, part)) == [("B", "042", ""), ("C", "010", "")]
         assert part.weights == pytest.approx([0.5, 0.5])
 
 

@@ -27,7 +27,7 @@ from gdelphi.measures.descriptors import (
     AtomPhrases,
     atom_rule,
     describe_day,
-    describe_parts,
+    random_parts,
 )
 from gdelphi.measures.embed import embed
 from gdelphi.measures.pack import (
@@ -35,8 +35,9 @@ from gdelphi.measures.pack import (
     Pack,
     PackFacts,
 )
+from gdelphi.measures.pack_rows import Made, pack_rows
 from gdelphi.measures.pack_writer import PackWriter
-from gdelphi.measures.packing import make_sequences, pack_days, variant_seed
+from gdelphi.measures.packing import make_sequences, pack_days, part_seed
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.space import Space
 from gdelphi.store.connection import Connection
@@ -139,12 +140,14 @@ def test_further_variants_are_random_descriptors_of_that_day(world: Measured) ->
     for number, place in [(1, 0), (30, 2), (79, 1), (GONE[1], 0)]:
         cloud = world.cloud(pack.facts.streams[place], number)
         own = kept.of(cloud)
-        seeds = [variant_seed(0, cloud.day, cloud.stream, each) for each in range(2)]
-        for variant, expected in enumerate(describe_parts(cloud, points, own, seeds), start=1):
+        seed = part_seed(0, cloud.day, cloud.stream)
+        phrases = list(cloud.phrases())
+        for variant, expected in enumerate(random_parts(cloud, points, own, seed, 2), start=1):
             found = pack.atoms(number, place, variant)
             assert found.points.tobytes() == expected.points.tobytes()
             assert (found.weights == expected.weights.astype(np.float32)).all()
-            assert pack.atom_phrases(number, place, variant) == expected.phrases
+            names = zip(*pack.atom_phrases(number, place, variant), strict=True)
+            assert list(names) == [phrases[point] for point in expected.named]
     one, other = (pack.atoms(1, 0, variant).points.tobytes() for variant in (1, 2))
     assert one != other
     atoms = sum(len(pack.atoms(*place).weights) for place in np.ndindex(DAYS, 4, 3))
@@ -209,7 +212,7 @@ def test_flags_of_a_day_are_kept(tmp_path: Path, tmp_path_factory: Any) -> None:
     rule = atom_rule(world.settings.measures)
     for flags in ({"partial": True}, {"backfile": True}, {"known": False}):
         cloud = cloud_of({} if "known" in flags else {("KEN", "190", ""): 1.0}, **flags)
-        writer.add_day([cloud], [[describe_day(cloud, world.points(), rule)]])
+        writer.add_day(pack_rows([Made(cloud, describe_day(cloud, world.points(), rule), [])]))
     writer.add_counts(panel_of(profiles_of(np.zeros((1, 3, 20)))))
     writer.close()
     pack = Pack(tmp_path / "pack")
@@ -471,7 +474,7 @@ def test_the_facts_name_everything_that_decides_the_content(small: Small) -> Non
     settings, space = small
     folder = pack_days(settings, space).folder
     said = json.loads((folder / "pack.json").read_text())
-    assert said.pop("format") == 5
+    assert said.pop("format") == 6
     assert said["streams"] == ["KE", "UP", "GM"]
     clouds = Clouds(measures_folder(settings))
     assert said == {

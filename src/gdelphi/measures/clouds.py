@@ -15,7 +15,7 @@ rows. A day is one of four things for a stream, never refused and never NaN:
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -64,11 +64,6 @@ class Coded(NamedTuple):
 
     def at(self, rows: slice | IntArray) -> "Coded":
         return Coded(self.keys, self.places[rows])
-
-    def alone(self) -> "Coded":
-        """The same without keys that no row has."""
-        used, places = np.unique(self.places, return_inverse=True)
-        return Coded(tuple(self.keys[place] for place in used), places.astype(np.int64))
 
 
 class Numbers(NamedTuple):
@@ -154,11 +149,6 @@ class Cloud:
     @property
     def statistics(self) -> SetStatistics:
         return statistics_of(self.numbers)
-
-    def alone(self) -> "Cloud":
-        """The same without the keys of other streams: small enough to be sent elsewhere."""
-        slots = {name: getattr(self, name).alone() for name in SLOTS}
-        return replace(self, **slots)
 
     def phrase_columns(self) -> tuple[list[str], list[str], list[str]]:
         """Actor 1, event code and actor 2 of the points, as keys."""

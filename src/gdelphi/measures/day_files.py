@@ -127,7 +127,9 @@ def footer_of(schema: pa.Schema, path: Path) -> dict[str, Any]:
 def read_table(path: Path) -> pa.Table:
     """The rows of a day file."""
     try:
-        return pq.read_table(path, memory_map=True, page_checksum_verification=True)
+        # Not `read_table`, whose search for data sets and threads cost more than a small file.
+        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+            return file.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from None
 

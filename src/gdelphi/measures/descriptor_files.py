@@ -120,6 +120,7 @@ class _Work:
         """Write the descriptors of a day; how many they are, and their atoms."""
         on = read_day(Clouds(measures_folder(self.settings)).files.path(item))
         streams = sorted(stream for stream in on.streams if stream != WORLD)
+        self._points.meet(*on.dictionaries())
         descriptors = [
             describe_day(on.cloud(stream), self._points, self._rule) for stream in streams
         ]

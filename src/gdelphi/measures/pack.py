@@ -36,7 +36,7 @@ from gdelphi.measures.descriptors import AtomPhrases
 from gdelphi.measures.profiles import Profiles, standard_events
 from gdelphi.measures.space import BLOCKS, Space
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 STATES: Final = ("missing", "empty", "small", "full")
 STATISTICS: Final = 10
 """numbers of SetStatistics, its quad shares one by one"""
@@ -215,14 +215,11 @@ class Pack:
             name: values[atoms] for name, values in zip(names, self._atoms, strict=True)
         }
 
-    def sizes_at(self, first: int, last: int) -> tuple[list[int], list[int]]:
+    def sizes_at(self, first: int, last: int) -> tuple[IntArray, IntArray]:
         """How many points and atoms each cloud and each descriptor of a stretch of places has."""
         variants = self.facts.variants + 1
         atoms = self._panel["atom_starts"][first * variants : last * variants + 1]
-        return (
-            np.diff(self._panel["cloud_starts"][first : last + 1]).tolist(),
-            np.diff(atoms).tolist(),
-        )
+        return np.diff(self._panel["cloud_starts"][first : last + 1]), np.diff(atoms)
 
     @cached_property
     def states(self) -> npt.NDArray[np.int8]:

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,13 +22,10 @@ import numpy.typing as npt
 
 from gdelphi.common.checksums import BLOCK, BlockDigests, blocks_within, note_blocks, read_checksums
 from gdelphi.common.types import IntArray
-from gdelphi.measures.clouds import Cloud, SetStatistics
 from gdelphi.measures.count_panel import CountPanel
-from gdelphi.measures.descriptors import Descriptor
 from gdelphi.measures.pack import (
     BY_STREAM,
     FORMAT,
-    STATES,
     STATISTICS,
     TABLES,
     Pack,
@@ -37,6 +33,7 @@ from gdelphi.measures.pack import (
     day_columns,
     row_columns,
 )
+from gdelphi.measures.pack_rows import PackRows
 from gdelphi.measures.space import BLOCKS, Points
 
 LOCKED = "cloud_starts"
@@ -103,6 +100,7 @@ class PackWriter:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._facts, self._points = folder, facts, points
+        self.streams = facts.streams
         self._beginning = beginning
         self._lock = beginning.lay(folder) if beginning else None
         self.days = beginning.days if beginning else 0
@@ -124,12 +122,11 @@ class PackWriter:
                 self._write(name, np.zeros(1), np.int64)
         self._moved: dict[tuple[int, str], npt.NDArray[np.int64]] = {}
 
-    def add_day(self, clouds: Sequence[Cloud], descriptors: Sequence[Sequence[Descriptor]]) -> None:
-        """The clouds of all streams on the next day, and of each the descriptors, its own first."""
-        head = clouds[0]
-        self.add_flags(known=head.known, partial=head.partial, backfile=head.backfile)
-        for cloud, variants in zip(clouds, descriptors, strict=True):
-            self.add_stream(cloud, variants)
+    def add_day(self, rows: PackRows) -> None:
+        """All streams of the next day."""
+        known, partial, backfile = rows.flags
+        self.add_flags(known=known, partial=partial, backfile=backfile)
+        self.add_rows(rows)
         self.end_days()
 
     def add_flags(self, *, known: bool, partial: bool, backfile: bool) -> None:
@@ -141,29 +138,40 @@ class PackWriter:
         ends = np.array([[self._numbers[name] for name in TABLES]] * number)
         self._write("table_ends", ends, np.int64)
 
-    def add_stream(self, cloud: Cloud, variants: Sequence[Descriptor]) -> None:
-        """The next stream of the day that was begun."""
-        self._write("weights", cloud.weights, np.float32)
-        self._write("slots", self._slots(*cloud.phrase_columns()), np.int32)
-        self._write("states", np.array(STATES.index(cloud.state)), np.int8)
-        self._write("statistics", np.array(_flat(cloud.statistics)), np.float64)
-        atoms = {
-            "atom_points": np.concatenate([variant.points for variant in variants]),
-            "atom_weights": np.concatenate([variant.weights for variant in variants]),
-        }
-        for name, values in atoms.items():
-            self._write(name, values, np.float32)
-        phrases = zip(*(variant.phrases for variant in variants), strict=True)
-        columns = (list(chain.from_iterable(column)) for column in phrases)
-        self._write("atom_slots", self._slots(*columns), np.int32)
-        self._add_sizes([len(cloud)], [len(variant) for variant in variants])
+    def add_rows(self, rows: PackRows) -> None:
+        """The next streams of the day that was begun."""
+        slots = {name: getattr(rows, name) for name in ("slots", "atom_slots")}
+        moved = self._places_of(rows.keys, np.concatenate([*slots.values()]))
+        for name, values in slots.items():
+            columns = [moved[table][values[:, block]] for block, table in enumerate(BLOCKS)]
+            self._write(name, np.stack(columns, axis=1), np.int32)
+        for name in ("weights", "atom_points", "atom_weights"):
+            self._write(name, getattr(rows, name), np.float32)
+        self._write("states", rows.states, np.int8)
+        self._write("statistics", rows.statistics, np.float64)
+        self._add_sizes(rows.sizes, rows.atom_sizes.ravel())
 
-    def _add_sizes(self, clouds: Sequence[int], atoms: Sequence[int]) -> None:
+    def _places_of(
+        self, keys: Mapping[str, Sequence[str]], slots: npt.NDArray[Any]
+    ) -> dict[str, IntArray]:
+        """For each table the positions of keys in it; those that slots use are added if new."""
+        found = {}
+        for table, places in self._places.items():
+            blocks = [block for block, name in enumerate(BLOCKS) if name == table]
+            used = np.unique(slots[:, blocks])  # in the order in which they were met
+            new = [key for key in map(keys[table].__getitem__, used) if key not in places]
+            if new:
+                self._write(table, self._points.vectors(table, new), np.float32)
+                places.update(zip(new, range(len(places), len(places) + len(new)), strict=True))
+            found[table] = np.array([places.get(key, -1) for key in keys[table]], np.int64)
+        return found
+
+    def _add_sizes(self, clouds: IntArray, atoms: IntArray) -> None:
         """Note where the next clouds and descriptors begin."""
         self._write("cloud_starts", self.points + np.cumsum(clouds), np.int64)
         self._write("atom_starts", self._atoms + np.cumsum(atoms), np.int64)
-        self.points += sum(clouds)
-        self._atoms += sum(atoms)
+        self.points += int(clouds.sum())
+        self._atoms += int(atoms.sum())
 
     def take_days(self, pack: Pack, days: range) -> None:
         """The next days, as another pack of the same streams has them, with their counts."""
@@ -216,20 +224,6 @@ class PackWriter:
         if name in self._places:
             self._numbers[name] += values.size
 
-    def _slots(self, actor1: Sequence[str], code: Sequence[str], actor2: Sequence[str]) -> IntArray:
-        """Positions of phrases in the tables, [n, block]; new keys are added to the tables."""
-        columns = zip(BLOCKS, (code, actor1, actor2), strict=True)
-        return np.stack([self._look_up(*column) for column in columns], axis=1)
-
-    def _look_up(self, table: str, keys: Sequence[str]) -> IntArray:
-        places = self._places[table]
-        new = [key for key in dict.fromkeys(keys) if key not in places]
-        if new:
-            self._write(table, self._points.vectors(table, new), np.float32)
-            for key in new:
-                places[key] = len(places)
-        return np.array([places[key] for key in keys], dtype=np.int64)
-
     def add_counts(self, panel: CountPanel) -> None:
         """The counts of the next days that have none yet."""
         arrays = {"counts": panel.roots.counts, "root_weights": panel.roots.weights}
@@ -269,7 +263,3 @@ class PackWriter:
         facts = {"format": FORMAT, **asdict(self._facts)}
         (self._folder / "pack.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
         self._close()
-
-
-def _flat(statistics: SetStatistics) -> list[float]:
-    return [*statistics[:4], *statistics.quad_shares, *statistics[5:]]

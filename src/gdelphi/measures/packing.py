@@ -38,10 +38,9 @@ from gdelphi.measures.count_panel import read_count_panel
 from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
-    Descriptor,
     atom_rule,
     describe_day,
-    describe_parts,
+    random_parts,
 )
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.pack import (
@@ -58,6 +57,7 @@ from gdelphi.measures.pack_reuse import (
     remove_packs,
     stretches,
 )
+from gdelphi.measures.pack_rows import Made, PackRows, pack_rows
 from gdelphi.measures.pack_writer import Beginning, PackWriter
 from gdelphi.measures.profiles import read_profiles
 from gdelphi.measures.sequences import Sequences
@@ -69,9 +69,6 @@ from gdelphi.measures.space import (
 
 OnPacked = Callable[[int, int, int], None]
 """days done, days to do, points packed"""
-
-Made = tuple[Cloud, list[Descriptor]]
-"""a stream's day, and its descriptors"""
 
 
 @dataclass(frozen=True)
@@ -259,7 +256,7 @@ def _write(
                 writer.take_days(run.whole.pack, run.whole.days(run.days))
             else:
                 for number in run.days:
-                    _add_day(writer, facts, run, number, next(made) if None in run.streams else [])
+                    _add_day(writer, run, number, next(made) if None in run.streams else None)
                     if on_day:
                         on_day(number + 1, len(days), writer.points)
             if on_day and run.whole:
@@ -282,22 +279,21 @@ def _writer(
     return PackWriter(folder, facts, points)
 
 
-def _add_day(
-    writer: PackWriter, facts: PackFacts, run: Stretch, number: int, made: Sequence[Made]
-) -> None:
+def _add_day(writer: PackWriter, run: Stretch, number: int, made: PackRows | None) -> None:
     """A day of which some streams are made, and others lie in earlier packs."""
-    fresh = iter(made)
     had = next((one for one in run.streams if one), None)
+    if made and not had:
+        writer.add_day(made)
+        return
     if had:
         known, partial, backfile = had.pack.flags[number + had.shift].tolist()
-    else:
-        known, partial, backfile = made[0][0].known, made[0][0].partial, made[0][0].backfile
-    writer.add_flags(known=known, partial=partial, backfile=backfile)
-    for stream, one in zip(facts.streams, run.streams, strict=True):
+        writer.add_flags(known=known, partial=partial, backfile=backfile)
+    fresh = iter(map(made.stream, range(len(made.sizes))) if made else ())
+    for stream, one in zip(writer.streams, run.streams, strict=True):
         if one:
             writer.take_stream(one.pack, number + one.shift, one.place[stream])
         else:
-            writer.add_stream(*next(fresh))
+            writer.add_rows(next(fresh))
     writer.end_days()
 
 
@@ -344,22 +340,25 @@ class _Work:
     def _descriptors(self) -> Descriptors:
         return Descriptors(self.settings, self.space)
 
-    def do(self, item: tuple[date, tuple[str, ...]]) -> list[Made]:
+    def do(self, item: tuple[date, tuple[str, ...]]) -> PackRows:
         """The clouds of some streams on a day, and the descriptors of each, its own first."""
         day, streams = item
-        clouds = [self._clouds.cloud(stream, day).alone() for stream in streams]
-        return [(cloud, self._variants(cloud)) for cloud in clouds]
+        on = self._clouds.on(day)
+        if on is None:
+            return pack_rows([self._made(self._clouds.cloud(stream, day)) for stream in streams])
+        self.points.meet(*on.dictionaries())
+        return pack_rows([self._made(on.cloud(stream)) for stream in streams])
 
-    def _variants(self, cloud: Cloud) -> list[Descriptor]:
+    def _made(self, cloud: Cloud) -> Made:
         if cloud.stream == WORLD:  # its descriptors are not kept
             own = describe_day(cloud, self.points, atom_rule(self.settings.measures))
         else:
             own = self._descriptors.of(cloud)
-        numbers = range(self.settings.sequences.variants)
-        seeds = [variant_seed(self.seed, cloud.day, cloud.stream, number) for number in numbers]
-        return [own, *describe_parts(cloud, self.points, own, seeds)]
+        seed = part_seed(self.seed, cloud.day, cloud.stream)
+        number = self.settings.sequences.variants
+        return Made(cloud, own, random_parts(cloud, self.points, own, seed, number))
 
 
-def variant_seed(seed: int, day: date, stream: str, number: int) -> tuple[int, ...]:
-    """The seed of a random descriptor: the same whatever other streams and days are packed."""
-    return seed, day.toordinal(), int.from_bytes(stream.encode()), number
+def part_seed(seed: int, day: date, stream: str) -> tuple[int, ...]:
+    """The seed of random descriptors: the same whatever other streams and days are packed."""
+    return seed, day.toordinal(), int.from_bytes(stream.encode())

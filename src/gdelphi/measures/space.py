@@ -17,6 +17,7 @@ and sibling codes with unlike wordings ("riot", "stage a hunger strike") come to
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,7 @@ from gdelphi.common.sections import MeasureSettings
 from gdelphi.common.types import (
     WORLD,
     FloatArray,
+    IntArray,
     Measure,
     VectorArray,
 )
@@ -56,6 +58,7 @@ BLOCKS: Final = ("verb", "actor", "actor")
 _CONSTANTS: Final = {"layout": "slots", "lineage": True, "sentence_dimensions": 128}
 PLACING: Final = ("verb_weight", "actor1_weight", "verb_dimensions", "actor_dimensions")
 """the settings that decide where a phrase lies"""
+DICTIONARIES: Final = 4  # of days whose keys' places are at hand
 
 
 class Fitted(NamedTuple):
@@ -234,7 +237,7 @@ class Points:
             )
         self.space = space
         self._texts = _Texts(cache, on_encoded)
-        self._known: dict[str, dict[str, VectorArray]] = {"verb": {}, "actor": {}}
+        self._known = {name: _KnownVectors(block.dimension) for name, block in space.blocks.items()}
 
     def of(self, cloud: Cloud) -> VectorArray:
         """The points of a cloud, [n, dim]."""
@@ -260,19 +263,62 @@ class Points:
 
     def _slot(self, block: str, coded: Coded) -> VectorArray:
         """A day's dictionary is long and a stream uses little of it: only that is looked up."""
-        used, places = np.unique(coded.places, return_inverse=True)
-        return self.vectors(block, [coded.keys[place] for place in used])[places]
+        known = self._known[block]
+        rows = known.rows_of(coded.keys)
+        found = rows[coded.places]
+        if (found < 0).any():
+            lacking = np.unique(coded.places[found < 0])
+            rows[lacking] = self._rows(block, [coded.keys[place] for place in lacking])
+            found = rows[coded.places]
+        return known.table[found]
+
+    def meet(self, actor1: Sequence[str], codes: Sequence[str], actor2: Sequence[str]) -> None:
+        """Look up all keys of a day at once, for whoever goes through all of its streams."""
+        self._rows("actor", [*actor1, *actor2])
+        self._rows("verb", codes)
 
     def vectors(self, block: str, keys: Sequence[str]) -> VectorArray:
         """The block `verb` or `actor` of keys, of length 1, [n, block dimensions]."""
+        rows = self._rows(block, keys)
+        return self._known[block].table[rows]
+
+    def _rows(self, block: str, keys: Sequence[str]) -> IntArray:
+        """Where the vectors of keys are kept; new ones are embedded first."""
         known = self._known[block]
-        missing = sorted({key for key in keys if key not in known})
+        missing = sorted({key for key in keys if key not in known.places})
         if missing:
-            placed = self.space.blocks[block].apply(self._texts.embed(block, missing))
-            known.update(zip(missing, placed, strict=True))
-        if not keys:
-            return np.zeros((0, self.space.blocks[block].dimension), dtype=np.float32)
-        return np.stack([known[key] for key in keys])
+            known.add(missing, self.space.blocks[block].apply(self._texts.embed(block, missing)))
+        return np.array([known.places[key] for key in keys], dtype=np.int64)
+
+
+class _KnownVectors:
+    """The vectors of keys that were met, in one growing array."""
+
+    def __init__(self, dimension: int) -> None:
+        self.places: dict[str, int] = {}
+        self.table: VectorArray = np.zeros((0, dimension), dtype=np.float32)
+        """[at least the keys so far, dimension]"""
+        self._dictionaries: deque[tuple[tuple[str, ...], IntArray]] = deque(maxlen=DICTIONARIES)
+
+    def add(self, keys: Sequence[str], vectors: VectorArray) -> None:
+        first = len(self.places)
+        size = first + len(keys)
+        if size > len(self.table):
+            grown = np.zeros((max(size, 2 * len(self.table)), self.table.shape[1]), np.float32)
+            grown[:first] = self.table[:first]
+            self.table = grown
+        self.table[first:size] = vectors
+        self.places.update(zip(keys, range(first, size), strict=True))
+
+    def rows_of(self, keys: tuple[str, ...]) -> IntArray:
+        """For each key of a dictionary the row of its vector; -1 until it is filled in. All streams
+        of a day share one dictionary, so what was found for one serves the others."""
+        for known, rows in self._dictionaries:
+            if known is keys:
+                return rows
+        rows = np.full(len(keys), -1, dtype=np.int64)
+        self._dictionaries.append((keys, rows))
+        return rows
 
 
 def weigh_phrases(clouds: Iterable[Cloud]) -> PhraseWeights:

@@ -96,6 +96,8 @@ def quantise_adaptively(
     A path of growing summaries bounds that number from above; from there down, full searches are
     made where they have a chance (PATH_SLACK). A few clouds in 100 keep one atom too many.
     """
+    if 0 < len(cloud.weights) <= rule.fewest and _all_differ(cloud):
+        return each_its_own(cloud)
     distinct = _distinct(cloud)
     if not distinct.size:
         return _nothing(cloud)
@@ -197,6 +199,24 @@ def _unit(points: FloatArray) -> FloatArray:
     """Rows scaled to length 1."""
     scaled: FloatArray = points / np.sqrt(np.einsum("nd,nd->n", points, points))[:, None]
     return scaled
+
+
+def _all_differ(cloud: Measure) -> bool:
+    """Whether a cloud of few points has no two that are equal, and none without weight."""
+    _check(cloud)
+    points, weights = cloud
+    return bool((weights > 0).all()) and not any(
+        (points[one] == points[other]).all() for one in range(len(points)) for other in range(one)
+    )
+
+
+def each_its_own(cloud: Measure) -> Quantisation:
+    """A cloud of distinct points as its own summary, an atom for each: nothing is to be searched.
+    On ICEWS three quarters of all streams' days are so small that this is theirs."""
+    order = np.argsort(-cloud.weights, kind="stable")
+    points = _unit(cloud.points.astype(np.float64))[order].astype(np.float32)
+    weights = (cloud.weights / cloud.weights.sum())[order]
+    return Quantisation(points, weights, np.argsort(order), 0.0)
 
 
 def _nothing(cloud: Measure) -> Quantisation:
