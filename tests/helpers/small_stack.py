@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import pickle
 from datetime import date
 from functools import cache
 from itertools import pairwise
@@ -11,7 +10,9 @@ from typing import Final
 
 import pytest
 
+from gdelphi.common.files import atomic_write
 from gdelphi.measures.count_panel import CountPanel
+from gdelphi.stack.files import load_stack, save_stack
 from gdelphi.stack.fit import FitDays, fit_stack
 from gdelphi.stack.fitted import StackFit
 from gdelphi.world.config import world_config
@@ -40,15 +41,15 @@ def small_fit_days() -> FitDays:
 @cache
 def _fitted(base: Path) -> StackFit:
     """Fitted by whichever process of the tests comes first; the others read what it has written."""
-    kept = base / "small-stack.pickle"
+    kept = base / "small-stack"
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             days = small_fit_days()
             fit = fit_stack(small_panel().until(days.validation_b[-1]), days)
-            kept.write_bytes(pickle.dumps(fit))
-    found: StackFit = pickle.loads(kept.read_bytes())
-    return found
+            with atomic_write(kept) as part:
+                save_stack(fit, part)
+    return load_stack(kept)
 
 
 def small_stack(factory: pytest.TempPathFactory) -> StackFit:

@@ -142,6 +142,33 @@ def test_too_few_days_are_refused_with_the_number_that_is_needed(panel: CountPan
         fit_stack(panel, short)
 
 
+def test_odd_streams_and_a_missing_month_are_fitted(panel: CountPanel, fit_days: FitDays) -> None:
+    """A stream that is the same every day, one without rows, one of 12,000 rows a day."""
+    present = panel.roots.present.copy()
+    present[100:131] = False
+    counts = panel.roots.counts.copy()
+    counts[0], counts[1] = 3, 0
+    counts[2] = np.random.default_rng(0).poisson(600, counts[2].shape)
+    counts[:, ~present] = 0
+    odd = replace(
+        panel,
+        roots=replace(
+            panel.roots, counts=counts, weights=1.5 * counts, volume=counts.sum(axis=2),
+            present=present,
+        ),
+        fine=np.where(present[:, None], panel.fine, 0).astype(np.uint16),
+        pairs=np.where(present[:, None, None, None], panel.pairs, 0).astype(np.uint16),
+        acted=np.where(present[:, None], panel.acted, 0).astype(np.uint16),
+        world=np.where(present[:, None], panel.world, 0),
+    )  # fmt: skip
+    occurs, headline, surge = asked(fit_stack(odd, fit_days), odd, odd.roots.days[-1])[STACK]
+    assert (occurs[0] > 0.95).all()
+    assert (occurs[1] < 0.01).all()
+    assert (occurs[2] > 0.999).all()
+    assert np.isfinite(headline).all()
+    assert np.isnan(surge[1]).all()  # a stream without rows has no surges
+
+
 def test_a_damaged_folder_is_named_with_the_remedy(fitted: StackFit, tmp_path: Path) -> None:
     save_stack(fitted, tmp_path)
     (tmp_path / "tables.safetensors").write_bytes(b"nothing")
