@@ -55,6 +55,7 @@ from gdelphi.measures.profiles import standard_events
 from gdelphi.measures.space import place_of
 from gdelphi.measures.targets import occurs_of, outcomes
 from gdelphi.ot.sphere import unit
+from gdelphi.stack.fitted import RECENT_LEVEL
 from gdelphi.stack.linear import (
     INTERCEPT,
     expit,
@@ -222,6 +223,11 @@ class _Explainer:
             ),
             *([MemberContribution(WEEKDAY, None, sum(weekday))] if weekday else []),
             *([MemberContribution(VOLUME, None, sum(volume))] if volume else []),
+            *(
+                [MemberContribution(RECENT_LEVEL, None, added[RECENT_LEVEL])]
+                if RECENT_LEVEL in added
+                else []
+            ),
             MemberContribution(INTERCEPT, None, intercept),
         )
 

@@ -35,7 +35,7 @@ class TargetExplained:
     came: tuple[float | None, ...]
     """share of the known days among the last 30 and 365 on which it came"""
     parts: tuple[MemberContribution, ...]
-    """members by size, then day of the week, volume of news and intercept"""
+    """members by size, then day of the week, volume of news, recent level and intercept"""
     logit: float | None
     """the sum of the parts"""
     moved: bool

@@ -40,7 +40,7 @@ from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
 from gdelphi.stack.week_lines import WeekFit, WeekLines
 
-FORMAT: Final = 2  # of what is read
+FORMAT: Final = 3  # of what is read
 FITTED: Final = 4  # of what is fitted: an older fit is made anew for a new model
 FOLDER: Final = "stack"  # in that of a model
 STACK: Final = "stack.json"

@@ -59,6 +59,7 @@ from gdelphi.stack.linear import (
     logit,
 )
 from gdelphi.stack.logistic import LinearModel, minimise_log_loss, regress_around
+from gdelphi.stack.recent_level import levels_in_order
 from gdelphi.stack.root_lines import fit_root_lines
 from gdelphi.stack.trees import MORE_ROUNDS, TreeGrower
 from gdelphi.stack.week_fit import FoldIntensity, fit_week
@@ -240,8 +241,10 @@ def _fit_tables(
         )  # fmt: skip
     given = np.stack([logits[name] for name in POOLED], axis=-1)
     pool = {target: _pool(given[n], data.outcomes[n]) for n, target in enumerate(TARGETS)}
-    logits[STACK] = pooled_logits(pool, given)
     first = panel.roots.days[0].toordinal()
+    pooled = pooled_logits(pool, given)
+    levels = levels_in_order(pooled, data.outcomes, data.positions + first)
+    logits[STACK] = pooled + levels[..., None, None]
     logits[BASE] = base
     kept = {name: values.astype(np.float32) for name, values in logits.items()}
     of_day = np.repeat(np.arange(len(data.folds)), [len(fold) for fold in data.folds])

@@ -4,7 +4,8 @@
     intensity       expected rows from what the last days excite
     trees           boosted trees on the table of cells   } both start from a logistic regression
     logistic        a line for each root on that table    } over the two above
-    stack           a weighted mean of the logits of all four, held to the mean of the last two
+    stack           a weighted mean of the logits of all four, held to the mean of the last two,
+                    moved by the recent level
 
 All are ordinary forecasters of the roots, one day ahead. On days that they were fitted on they
 answer with fits which did not see those days, so that whatever is built on them learns from honest
@@ -31,12 +32,13 @@ from gdelphi.common.types import (
     make_forecast,
 )
 from gdelphi.measures.count_panel import CountPanel
-from gdelphi.measures.targets import surge_threshold
+from gdelphi.measures.targets import outcomes, surge_threshold
 from gdelphi.stack.cells import CATEGORIES, CellTable, cell_table
 from gdelphi.stack.count_targets import target_chances
 from gdelphi.stack.intensity import Intensity
 from gdelphi.stack.linear import INTERCEPT, SIMPLE, Answers, Stack, ask, expit, logit
 from gdelphi.stack.logistic import LinearModel
+from gdelphi.stack.recent_level import REACH, WINDOW, recent_level
 from gdelphi.stack.root_lines import RootLines
 from gdelphi.stack.trees import Trees
 from gdelphi.stack.usual import place_of, usual_of
@@ -54,6 +56,9 @@ ANSWERED: Final = (SIMPLE, INTENSITY, BASE, STACK)
 SAMPLES: Final = 1000  # simulated days that headlines and surges are counted on
 SEED: Final = 0  # of their random numbers
 KEPT: Final = 16  # answers of the stack that are remembered
+KEPT_POOLED: Final = 2 * REACH  # the same without recent levels
+RECENT_LEVEL: Final = "recent level"
+FEWEST_BEFORE: Final = 50  # days before one that tells of the recent level
 BLOCK_DAYS: Final = 64  # target days whose tables are made at once
 RECENCY: Final = "recency"
 
@@ -195,6 +200,9 @@ class CountForecasters:
     """for the target days that were asked about last"""
     baselines: dict[date, FloatArray] = field(default_factory=dict)
     """logits of the simple stack's members for the same, [target, stream, root, member]"""
+    pooled: dict[date, FloatArray] = field(default_factory=dict)
+    """logits of the stack without its recent level for further target days, [target, stream,
+    root]"""
 
     def keep(self, day: date, answers: StackAnswers, baselines: FloatArray) -> None:
         """Remember an answer, and forget the oldest."""
@@ -363,15 +371,60 @@ class PooledStack(_CountForecaster):
     members: Sequence[Forecaster]
     name: str = STACK
 
-    def _logits(self, _: History, answers: Answers, origin: date) -> FloatArray:
+    def _logits(self, history: History, answers: Answers, origin: date) -> FloatArray:
+        day = origin + timedelta(days=1)
         given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
-        logits = pooled_logits(self.counts.fit.pool, given)
+        pooled = pooled_logits(self.counts.fit.pool, given)
+        self._keep_pooled(day, pooled)
+        logits: FloatArray = pooled + self.level(history, origin)[:, None, None]
         simple, intensity = given[..., 0], given[..., 1]
         base = all_base_logits(self.counts.fit, simple, intensity)
         kept = StackAnswers(simple, intensity, base, logits)
-        members = self.counts.baseline_logits(answers)
-        self.counts.keep(origin + timedelta(days=1), kept, members)
+        self.counts.keep(day, kept, self.counts.baseline_logits(answers))
         return logits
+
+    def level(self, history: History, origin: date) -> FloatArray:
+        """By how much it has been too low lately, [target]; of days up to the origin."""
+        days = self._telling_days(history, origin)
+        if not days:
+            return np.zeros(len(TARGETS))
+        came = [outcomes(history, day - timedelta(days=1)) for day in days]
+        return recent_level(
+            np.stack([self._pooled(history, day) for day in days], axis=1),
+            np.stack([[one[target] for one in came] for target in TARGETS]),
+            np.array([(origin - day).days + 1 for day in days]),
+        )
+
+    def _telling_days(self, history: History, origin: date) -> list[date]:
+        """The days that tell of the level after an origin: present ones, of a day of fitting those
+        of fitting, as when it was fitted."""
+        known, first = self.counts.fit.out_of_fold, history.days[0].toordinal()
+        after = origin.toordinal() + 1
+        if known.place(date.fromordinal(after)) is not None:
+            days = known.days[known.days < after]
+        else:
+            present = history.present[: after - first]
+            days = np.flatnonzero(present) + first
+            days = days[days >= first + FEWEST_BEFORE]
+        return [date.fromordinal(int(day)) for day in days[days >= after - REACH][-WINDOW:]]
+
+    def _pooled(self, history: History, day: date) -> FloatArray:
+        """Its logits for a day without the level, [target, stream, root]."""
+        fit = self.counts.fit
+        place = fit.out_of_fold.place(day)
+        if place is not None:
+            known = [fit.out_of_fold.logits[name][:, place] for name in POOLED]
+            return pooled_logits(fit.pool, np.stack(known, axis=-1).astype(np.float64))
+        if day not in self.counts.pooled:
+            answers = ask(self.members, history, day - timedelta(days=1))
+            given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+            self._keep_pooled(day, pooled_logits(fit.pool, given))
+        return self.counts.pooled[day]
+
+    def _keep_pooled(self, day: date, pooled: FloatArray) -> None:
+        self.counts.pooled[day] = pooled
+        while len(self.counts.pooled) > KEPT_POOLED:
+            del self.counts.pooled[next(iter(self.counts.pooled))]
 
     def answers(self, history: History, origin: date) -> StackAnswers:
         """What it and its parts answer at an origin; members are asked only if that is not known
@@ -389,23 +442,29 @@ class PooledStack(_CountForecaster):
     # What it is made of, as `Stack` tells it.
 
     def features(self) -> tuple[str, ...]:
-        return tuple(f"logit {name}" for name in POOLED)
+        return (*(f"logit {name}" for name in POOLED), RECENT_LEVEL)
 
     def coefficients(self) -> dict[str, dict[str, float]]:
         """target -> feature -> weight, the intercept among them."""
         return {
             target: {
                 INTERCEPT: line.intercept,
-                **dict(zip(self.features(), line.values.tolist(), strict=True)),
+                **dict(zip(self.features(), [*line.values.tolist(), 1.0], strict=True)),
             }
             for target, line in self.counts.fit.pool.items()
         }
 
-    def contributions(self, _: History, answers: Answers) -> dict[str, FloatArray]:
-        """What each member adds to the logit of each cell, target -> [stream, root, member]."""
+    def contributions(self, history: History, answers: Answers) -> dict[str, FloatArray]:
+        """What each member and the recent level add to the logit of each cell, target -> [stream,
+        root, feature]."""
         given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
-        pool = self.counts.fit.pool
-        return {target: given[n] * pool[target].values for n, target in enumerate(TARGETS)}
+        pool, level = self.counts.fit.pool, self.level(history, answers[RECENCY][0].origin)
+        found = {}
+        for number, target in enumerate(TARGETS):
+            members = given[number] * pool[target].values
+            last = np.full((*members.shape[:2], 1), level[number])
+            found[target] = np.concatenate([members, last], axis=2)
+        return found
 
 
 def pooled_logits(pool: Mapping[str, LinearModel], given: FloatArray) -> FloatArray:
