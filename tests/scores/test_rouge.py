@@ -37,8 +37,8 @@ def text(**weights: float) -> WeightedText:
     return WeightedText([globals()[name] for name in weights], np.array(list(weights.values())))
 
 
-def random_text(generator: np.random.Generator) -> WeightedText:
-    count = int(generator.integers(3, 11))
+def random_text(generator: np.random.Generator, count: int | None = None) -> WeightedText:
+    count = count or int(generator.integers(3, 11))
     phrases = [" ".join(generator.choice(WORDS, size=4)) for _ in range(count)]
     return WeightedText(phrases, generator.dirichlet(np.ones(count)))
 
@@ -131,6 +131,15 @@ def test_the_transport_is_the_best_there_is(seed: int) -> None:
     found = matched_rouge(forecast, came)
     best = [programme(forecast, came, kind) for kind in range(3)]
     assert found == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [(1, 5), (6, 1), (2, 2), (7, 2), (2, 8)])
+def test_texts_of_one_or_two_phrases_need_no_search(sizes: tuple[int, int]) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        forecast, came = (random_text(generator, size) for size in sizes)
+        best = [programme(forecast, came, kind) for kind in range(3)]
+        assert matched_rouge(forecast, came) == pytest.approx(best, abs=1e-9)
 
 
 def test_a_silent_forecast_scores_zero_and_a_day_without_text_has_no_score() -> None:
@@ -254,7 +263,8 @@ def test_without_pot_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch)
     rouge._transport.cache_clear()
     monkeypatch.setattr(builtins, "__import__", refusing)
     with pytest.raises(GdelphiError, match="pip install pot"):
-        matched_rouge(text(RAIN=1), text(RAIN=1))
+        three = text(RAIN=0.5, SPEECH=0.25, STUDENT=0.25)  # fewer need no search
+        matched_rouge(three, three)
 
 
 # --- whole texts ----------------------------------------------------------------------------------

@@ -100,10 +100,14 @@ def expected_rouge(
     # Futures of one day say much the same: each distinct phrase is looked up once.
     number, similarity = _similarities(futures, outcome.phrases)
     mean = np.zeros(len(KINDS))
+    known: dict[tuple[bytes, bytes], FloatArray] = {}  # so are whole texts, of quiet streams
     for future, weight in zip(futures, weights, strict=True):
         if weight > 0 and len(future.phrases):
             rows = np.array([number[phrase] for phrase in future.phrases])
-            mean += weight * _transported(similarity, rows, future.weights, target)
+            text = rows.tobytes(), future.weights.tobytes()
+            if text not in known:
+                known[text] = _transported(similarity, rows, future.weights, target)
+            mean += weight * known[text]
     return Rouge(*(float(value) for value in mean))
 
 
@@ -175,12 +179,29 @@ def _transported(
     """Similarity under the best transport, [kind]: each kind has its own.
 
     By POT's exact network simplex, as problems are small; an entropic plan would blur perfect
-    matches.
+    matches. Where a text has one or two phrases, as on days of few reports, no search is needed.
     """
     source = weights / weights.sum()
     pairs = similarity[:, rows]
+    if len(target) <= 2:
+        return _transported_to_few(pairs, source, target)
+    if len(source) <= 2:
+        return _transported_to_few(pairs.transpose(0, 2, 1), target, source)
     plan = _transport()
     return np.array([(plan(source, target, 1 - values) * values).sum() for values in pairs])
+
+
+def _transported_to_few(pairs: FloatArray, source: FloatArray, target: FloatArray) -> FloatArray:
+    """The same for similarities [kind, n, 1 or 2]: all goes to the first phrase, and from there
+    what loses least goes to the second, until that has its weight."""
+    value: FloatArray = pairs[:, :, 0] @ source
+    if len(target) == 1:
+        return value
+    gain = pairs[:, :, 1] - pairs[:, :, 0]
+    order = np.argsort(-gain, axis=1)
+    cumulated = np.cumsum(source[order], axis=1).clip(max=target[1])
+    moved = np.diff(cumulated, axis=1, prepend=0.0)
+    return value + (np.take_along_axis(gain, order, axis=1) * moved).sum(axis=1)
 
 
 @lru_cache(maxsize=1)
