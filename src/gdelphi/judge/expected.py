@@ -69,6 +69,19 @@ def expected_table(scores: Sequence[ExpectedScore]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
 
 
+class _Case(NamedTuple):
+    """A stream's day and what is held against it."""
+
+    place: int
+    outcome: Measure
+    named: dict[str, tuple[Measure, RecentCloud]]
+    """few-atom summaries, and the clouds that they are called by"""
+    past: list[int]
+    """random days"""
+    measures: list[Measure]
+    """the summaries, yesterday, the random days"""
+
+
 class ExpectedJudge:
     """Scores expected days of the streams of a pack, which are given by position, as days are."""
 
@@ -81,25 +94,42 @@ class ExpectedJudge:
         """Scores of all streams that have something to say, and reports on the day after `end`; of
         a simulated world also by what its oracle forecasts of the roots."""
         samples = {forecast.stream: forecast.share_samples for forecast in oracle}
-        scores: list[ExpectedScore] = []
         if end + 1 >= self._pack.facts.days:
-            return scores
+            return []
+        cases: list[_Case] = []
         for place, day in enumerate(self._decoder.at(end)):
             outcome = self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)
             if day is not None and outcome is not None:
                 shares = samples.get(self._pack.facts.streams[place])
-                scores += self._stream(place, end, day, outcome, shares)
-        return scores
+                case = self._case(place, end, day, outcome, shares)
+                cases += [] if case is None else [case]
+        if not cases:
+            return []
+        sizes = [len(case.measures) for case in cases]
+        values = divergences_of(
+            [measure for case in cases for measure in case.measures],
+            [case.outcome for case in cases],
+            np.repeat(np.arange(len(cases)), sizes).tolist(),
+        )
+        by_case = np.split(values, np.cumsum(sizes)[:-1])
+        return [
+            score
+            for case, own in zip(cases, by_case, strict=True)
+            for score in self._scores(case, end, own)
+        ]
 
-    def _stream(
+    def _case(
         self, place: int, end: int, day: DecodedDay, outcome: Measure, oracle: FloatArray | None
-    ) -> list[ExpectedScore]:
+    ) -> "_Case | None":
+        """What is held against a stream's day; None where something has nothing to say."""
         yesterday = self._pack.atoms(end, place)
+        past = self._random_days(place, end)
+        if not len(yesterday.weights) or not len(past):
+            return None
         usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
         known = None if oracle is None else self._oracle_cloud(place, end, oracle)
-        past = self._random_days(place, end)
-        if usual is None or not len(yesterday.weights) or not len(past):
-            return []
+        if usual is None:
+            return None
         named = {
             DECODER: (day.decoded, day.recent),
             START: (day.start, day.recent),
@@ -107,14 +137,17 @@ class ExpectedJudge:
         }
         if known is not None:
             named[ORACLE_DAYS] = (self._summary(known), known)
-        measures = [measure for measure, _ in named.values()]
-        measures += [yesterday, *(self._pack.atoms(one, place) for one in past)]
-        values = divergences_of(measures, [outcome] * len(measures))
-        first = len(named) + 1
-        names = (*named, YESTERDAY, RANDOM_DAYS)
+        days = [yesterday, *(self._pack.atoms(one, place) for one in past)]
+        measures = [*(measure for measure, _ in named.values()), *days]
+        return _Case(place, outcome, named, past, measures)
+
+    def _scores(self, case: "_Case", end: int, values: FloatArray) -> list[ExpectedScore]:
+        """The scores of a stream, given the divergences of its measures."""
+        first = len(case.named) + 1
+        names = (*case.named, YESTERDAY, RANDOM_DAYS)
         means = (*values[:first], values[first:].mean())
-        rouge = self._rouge(place, end, named, past) if self._text else {}
-        stream = self._pack.facts.streams[place]
+        rouge = self._rouge(case.place, end, case.named, case.past) if self._text else {}
+        stream = self._pack.facts.streams[case.place]
         return [
             ExpectedScore(stream, name, float(value), rouge.get(name, UNDEFINED))
             for name, value in zip(names, means, strict=True)

@@ -333,7 +333,7 @@ class Pack:
     def phrases_of(self, slots: npt.NDArray[Any]) -> AtomPhrases:
         """What stands at positions in the tables [n, block]."""
         code, actor1, actor2 = (
-            tuple(self.keys[name][place] for place in slots[:, block])
+            tuple(map(self.keys[name].__getitem__, slots[:, block].tolist()))
             for block, name in enumerate(BLOCKS)
         )
         return AtomPhrases(actor1, code, actor2)

@@ -63,11 +63,18 @@ class RecentDays:
         """The last days up to `end` that have points, as many as asked for if there are."""
         back = np.arange(end, max(end - LOOK_BACK, -1), -1)
         found = back[self.pack.clouds(back, stream)[2] > 0][:days].tolist()
-        clouds = [self._thinned(stream, day, most) for day in found]
-        slots = np.zeros((days, most, clouds[0][0].shape[1] if clouds else 3), np.int32)
+        places, masses, sizes = self.pack.clouds(np.array(found, np.int64), stream)
+        slots = np.zeros((days, most, places.shape[1]), np.int32)
         weights = np.zeros((days, most), np.float32)
-        for row, (places, masses) in enumerate(clouds):
-            slots[row, : len(masses)], weights[row, : len(masses)] = places, masses
+        row = np.repeat(np.arange(len(found)), sizes)
+        column = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        fits = np.repeat(sizes <= most, sizes)
+        shares = masses / np.bincount(row, masses, len(found))[row]
+        slots[row[fits], column[fits]] = places[fits]
+        weights[row[fits], column[fits]] = shares[fits]
+        for large in np.flatnonzero(sizes > most).tolist():
+            kept, thinned = self._thinned(stream, found[large], most)
+            slots[large, : len(thinned)], weights[large, : len(thinned)] = kept, thinned
         lags = np.zeros(days, np.int64)
         lags[: len(found)] = end - np.array(found, np.int64)
         return LastDays(slots, weights, lags)
