@@ -34,7 +34,7 @@ class Ensemble:
 
 def energy_scores(measures: Measures, ensembles: dict[str, Ensemble]) -> dict[str, float]:
     """Fair energy scores against the first measure, in float64."""
-    vectors = sliced_embedding(measures)
+    vectors = _embedded(measures)
     vectors -= vectors[0].clone()  # around the day, so that near pairs keep their digits
     squares = torch.linalg.vector_norm(vectors, dim=1).square()
     known: dict[bytes, tuple[Tensor, Tensor]] = {}  # by the members: some ensembles share them
@@ -47,6 +47,23 @@ def energy_scores(measures: Measures, ensembles: dict[str, Ensemble]) -> dict[st
         weights = torch.from_numpy(ensemble.weights)
         scores[name] = float(energy_score(to_outcome, between, weights=weights, fair=True))
     return scores
+
+
+def _embedded(measures: Measures) -> Tensor:
+    """Sliced embeddings, of measures that have about as many atoms together."""
+    points, weights = measures
+    sizes = (weights > 0).sum(dim=1)
+    vectors: Tensor | None = None
+    for fewest, most in pairwise((0, *GROUPS)):
+        rows = ((sizes > fewest) & (sizes <= most)).nonzero()[:, 0]
+        if len(rows):
+            some = sliced_embedding(_trimmed(Measures(points[rows], weights[rows])))
+            if vectors is None:
+                vectors = some.new_empty(len(weights), some.shape[1])
+            vectors[rows] = some
+    if vectors is None:
+        raise ValueError("no measure has any atom")
+    return vectors
 
 
 def _pair_distances(vectors: Tensor, squares: Tensor, rows: IntArray) -> tuple[Tensor, Tensor]:
@@ -69,6 +86,7 @@ def distances_to_first(batches: Sequence[Measures]) -> list[FloatArray]:
     """
     if not batches:
         return []
+    batches = [Measures(*(part.to(torch.float32) for part in batch)) for batch in batches]
     firsts = [_trimmed(Measures(points[:1], weights[:1])) for points, weights in batches]
     own = torch.cat([self_transport(first).value for first in firsts])
     sizes = [(weights > 0).sum(dim=1) for _, weights in batches]
@@ -96,8 +114,8 @@ def distances_to_first(batches: Sequence[Measures]) -> list[FloatArray]:
 
 
 def _trimmed(measures: Measures) -> Measures:
-    """In float32, the atoms that exist first, without the padding that all have."""
-    points, weights = (part.to(torch.float32) for part in measures)
+    """The atoms that exist first, without the padding that all have."""
+    points, weights = measures
     exists = weights > 0
     most = int(exists.sum(dim=1).max()) if len(weights) else 0
     if bool((exists[:, 1:] > exists[:, :-1]).any()):  # an atom behind one that is none

@@ -330,10 +330,12 @@ def space_time(
     size = max(1, int((weights > 0).any(axis=(0, 1)).nonzero()[0].max(initial=0)) + 1)
     weights = np.ascontiguousarray(weights[:, :, :size])
     slots = np.stack([one.slots[:, :size] for one in past])
-    points = recent.pack.points(slots.reshape(-1, slots.shape[-1]), recent.space)
+    there = weights > 0
+    points = np.zeros((*weights.shape, recent.pack.facts.dimension), np.float32)
+    points[there] = recent.pack.points(slots[there], recent.space)
     lags = np.stack([one.lags for one in past]).astype(np.float32)
     return SpaceTime(
-        torch.from_numpy(points.reshape(*weights.shape, -1)).to(device),
+        torch.from_numpy(points).to(device),
         torch.from_numpy(weights).to(device),
         torch.from_numpy(lags).to(device),
     )

@@ -220,12 +220,18 @@ class AtomReading(nn.Module):
         return near @ self.roots
 
     def forward(
-        self, futures: Futures, chances: Tensor, thresholds: Tensor, pooled: Tensor
+        self,
+        futures: Futures,
+        chances: Tensor,
+        thresholds: Tensor,
+        pooled: Tensor,
+        assigned: Tensor | None = None,
     ) -> Tensor:
         """Logits [G, target, codes] of G origins from their futures, one origin after the other,
         with probabilities `chances` [G, K]; thresholds [G, codes], pooled rates [G, target, codes].
+        `assigned` is what `assign` says of the points, if it is known.
         """
-        by_future = self.each(futures, thresholds)
+        by_future = self.each(futures, thresholds, assigned)
         # Smoothed by one day's worth of the pooled rate r: p = (n mean + r) / (n + 1), where
         # n = 1 / sum chances^2 is the effective number of futures.
         number = 1 / chances.detach().square().sum(dim=1).clamp(min=TINY)[:, None, None]
@@ -243,10 +249,11 @@ class AtomReading(nn.Module):
         shares: Tensor = (futures.weights[..., None] * assigned).sum(dim=1)
         return shares * exists(futures)[:, None]
 
-    def each(self, futures: Futures, thresholds: Tensor) -> Tensor:
+    def each(self, futures: Futures, thresholds: Tensor, assigned: Tensor | None = None) -> Tensor:
         """Probabilities by each future alone, [G, K, target, codes]."""
         groups = len(thresholds)
-        assigned = self.assign(futures.points)  # pi
+        if assigned is None:
+            assigned = self.assign(futures.points)  # pi
         # occurs: 1 - prod_i (1 - gate_i pi_ik), by logarithms.
         none = torch.log1p(-(futures.gates[..., None] * assigned).clamp(max=1 - LIMIT))
         occurs = -torch.expm1(none.sum(dim=1)).unflatten(0, (groups, -1))
