@@ -7,7 +7,7 @@ beside the model. Where a model has no decoder, the expected day is the mean of 
 (expected_day.py).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -80,18 +80,25 @@ class DayDecoder:
         """What is expected of the day after `end`, of each stream; None where a stream has had
         nothing for long. The last answer is kept: forecasts ask for one stream after another."""
         if end not in self._kept:
-            self._kept = {end: self._decode(end)}
+            streams = range(self.recent.pack.shape[1])
+            days = self.some(end, streams)
+            self._kept = {end: [days.get(place) for place in streams]}
         return self._kept[end]
 
-    def _decode(self, end: int) -> list[DecodedDay | None]:
+    def some(self, end: int, streams: Iterable[int]) -> dict[int, DecodedDay]:
+        """The same of some streams, by their place."""
         config, recent = self.model.config, self.recent
-        streams = range(recent.pack.shape[1])
-        clouds = [recent.recent_cloud(place, end, config.start_half_life) for place in streams]
-        days: list[DecodedDay | None] = [None] * len(clouds)
-        filled = [place for place, cloud in enumerate(clouds) if cloud is not None]
+        half_life = config.start_half_life
+        clouds = {
+            place: cloud
+            for place in streams
+            if (cloud := recent.recent_cloud(place, end, half_life)) is not None
+        }
+        days: dict[int, DecodedDay] = {}
+        filled = list(clouds)
         for first in range(0, len(filled), AT_ONCE):
             places = filled[first : first + AT_ONCE]
-            pooled = [cloud for place in places if (cloud := clouds[place]) is not None]
+            pooled = [clouds[place] for place in places]
             starts = [summary(cloud, config.atoms) for cloud in pooled]
             for place, start, decoded, cloud in zip(
                 places, starts, self._blocks(places, end, starts), pooled, strict=True

@@ -82,8 +82,9 @@ class OriginAnswers(NamedTuple):
     """by forecaster, for each stream"""
     futures: list[StreamFutures]
     """of each stream, as published"""
-    moved: list[StreamFutures] | None
-    """moved futures; None: these are published, or none are judged"""
+    moved: dict[int, StreamFutures] | None
+    """moved futures of the streams that are judged, by place; None: these are published, or none
+    are judged"""
     published: list[Forecast]
     """of each stream, whether it is judged or not"""
     week: OriginWeek | None
@@ -167,7 +168,8 @@ class BacktestDay:
         futures = [at_origin.futures(place, moved=moves) for place in places]
         moved = None
         if not moves and self._futures is not None:
-            moved = [at_origin.futures(place, moved=True) for place in places]
+            judged = self._futures.streams(origin)
+            moved = {place: at_origin.futures(place, moved=True) for place in judged}
         published = [at_origin.published(place, futures[place])[level] for place in places]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}

@@ -15,7 +15,7 @@ Streams and days are judged where all have something to say.
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -96,13 +96,16 @@ class ExpectedJudge:
         samples = {forecast.stream: forecast.share_samples for forecast in oracle}
         if end + 1 >= self._pack.facts.days:
             return []
-        cases: list[_Case] = []
-        for place, day in enumerate(self._decoder.at(end)):
-            outcome = self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)
-            if day is not None and outcome is not None:
-                shares = samples.get(self._pack.facts.streams[place])
-                case = self._case(place, end, day, outcome, shares)
-                cases += [] if case is None else [case]
+        judged = {
+            place: outcome
+            for place in np.flatnonzero(self._pack.atom_numbers[end]).tolist()  # had a yesterday
+            if (outcome := self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)) is not None
+        }
+        cases = [
+            case
+            for place, day in self._decoder.some(end, judged).items()
+            if (case := self._case(place, end, day, judged[place], samples)) is not None
+        ]
         if not cases:
             return []
         sizes = [len(case.measures) for case in cases]
@@ -119,17 +122,21 @@ class ExpectedJudge:
         ]
 
     def _case(
-        self, place: int, end: int, day: DecodedDay, outcome: Measure, oracle: FloatArray | None
+        self,
+        place: int,
+        end: int,
+        day: DecodedDay,
+        outcome: Measure,
+        oracle: Mapping[str, FloatArray],
     ) -> "_Case | None":
         """What is held against a stream's day; None where something has nothing to say."""
-        yesterday = self._pack.atoms(end, place)
         past = self._random_days(place, end)
-        if not len(yesterday.weights) or not len(past):
-            return None
         usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
-        known = None if oracle is None else self._oracle_cloud(place, end, oracle)
-        if usual is None:
+        if usual is None or not len(past):
             return None
+        shares = oracle.get(self._pack.facts.streams[place])
+        known = None if shares is None else self._oracle_cloud(place, end, shares)
+        yesterday = self._pack.atoms(end, place)
         named = {
             DECODER: (day.decoded, day.recent),
             START: (day.start, day.recent),

@@ -22,7 +22,7 @@ Past days are embedded once for all ensembles of a stream, since many draw the s
 
 import importlib.util
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
@@ -152,28 +152,34 @@ class FutureJudge:
         self,
         origin: date,
         futures: Sequence[StreamFutures],
-        moved: Sequence[StreamFutures] | None = None,
+        moved: Mapping[int, StreamFutures] | Sequence[StreamFutures] | None = None,
         published: Sequence[Forecast] = (),
     ) -> list[FutureScore]:
         """Scores of all streams whose next day has atoms, given their futures as published, the
         moved ones where these are others, and what is published of the roots, which the futures of
         a text forecaster are weighed by."""
         end = self._predictor.sampler.position(origin)
-        target = end + 1
         kernel = self._recency(origin)
         text, history = self._predictor.text, self._predictor.history("root")
         cases: list[_Case] = []
-        for place, as_published in enumerate(futures):
-            if target < self._pack.facts.days and self._has_atoms[target, place]:
-                other = None if moved is None else moved[place]
-                written = weigh_texts(text, history, place, published[place]) if text else None
-                cases.append(self._case(place, end, as_published, other, kernel, written))
+        for place in self.streams(origin):
+            other = None if moved is None else moved[place]
+            written = weigh_texts(text, history, place, published[place]) if text else None
+            cases.append(self._case(place, end, futures[place], other, kernel, written))
         distances = distances_to_first([case.measures for case in cases])
         return [
             score
             for case, of_case in zip(cases, distances, strict=True)
             for score in _scores(case, of_case)
         ]
+
+    def streams(self, origin: date) -> list[int]:
+        """The places of the streams that are judged: those whose next day has atoms."""
+        target = self._predictor.sampler.position(origin) + 1
+        if target >= self._pack.facts.days:
+            return []
+        judged: list[int] = np.flatnonzero(self._has_atoms[target]).tolist()
+        return judged
 
     def _recency(self, origin: date) -> FloatArray:
         """The recency kernel over the pack's days up to the origin, [day]; 0 on missing days."""
