@@ -327,7 +327,7 @@ def space_time(
 ) -> SpaceTime:
     """The last days of some streams as tensors, with as many points as the largest day has."""
     weights = np.stack([one.weights for one in past])
-    size = max(1, int((weights > 0).any(axis=(0, 1)).nonzero()[0].max(initial=0)) + 1)
+    size = 1 + int(np.nonzero(weights)[2].max(initial=0))
     weights = np.ascontiguousarray(weights[:, :, :size])
     slots = np.stack([one.slots[:, :size] for one in past])
     there = weights > 0

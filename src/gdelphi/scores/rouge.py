@@ -105,10 +105,10 @@ def expected_rouge(
     for future, weight in zip(futures, weights, strict=True):
         if weight > 0 and len(future.phrases):
             rows = np.array([number[phrase] for phrase in future.phrases])
-            text = rows.tobytes(), future.weights.tobytes()
-            if text not in known:
-                known[text] = _transported(similarity, rows, future.weights, target)
-            mean += weight * known[text]
+            key = rows.tobytes(), future.weights.tobytes()
+            if key not in known:
+                known[key] = _transported(similarity, rows, future.weights, target)
+            mean += weight * known[key]
     return Rouge(*(float(value) for value in mean))
 
 
@@ -244,7 +244,8 @@ def _transported_to_few(pairs: FloatArray, source: FloatArray, target: FloatArra
     order = np.argsort(-gain, axis=1)
     cumulated = np.cumsum(source[order], axis=1).clip(max=target[1])
     moved = np.diff(cumulated, axis=1, prepend=0.0)
-    return value + (np.take_along_axis(gain, order, axis=1) * moved).sum(axis=1)
+    won: FloatArray = (np.take_along_axis(gain, order, axis=1) * moved).sum(axis=1)
+    return value + won
 
 
 @lru_cache(maxsize=1)
