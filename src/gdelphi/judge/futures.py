@@ -74,8 +74,8 @@ WRITTEN: Final = "text"
 LIKELIEST: Final = "text brief"
 YEAR: Final = 365
 TEXTS: Final = 25
-"""futures and random past days whose words are compared: ROUGE costs more than all else together,
-and futures are independent draws, so that the first are as good as any"""
+"""futures and random past days whose words are compared: futures are independent draws, so that the
+first are as good as any, and words cost as much as distances do"""
 
 COLUMNS: Final = pa.schema(
     [
