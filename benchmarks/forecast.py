@@ -10,6 +10,8 @@
     stored, taken in turns.
 (c) A backtest of tomorrow and one of the week: seconds of a day with all forecasters, over a few
     days, and by that of 60 days.
+(d) CPU seconds of a day of a backtest by its parts, in this process alone. Days after the first of
+    a run are cheaper: words and encoded days of the past are kept.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import tempfile
 from datetime import date, timedelta
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import torch
@@ -28,7 +30,8 @@ from gdelphi.forecast.predictor import Predictor
 from gdelphi.forecast.tables import prediction_tables
 from gdelphi.forecast.week_tables import week_tables
 from gdelphi.judge.backtest import BacktestRequest, backtest
-from gdelphi.judge.day import BacktestOptions
+from gdelphi.judge.day import BacktestDay, BacktestOptions
+from gdelphi.judge.futures import text_can_be_scored
 from gdelphi.model.sampler import STREAMS_AT_ONCE
 
 ROUNDS = 5
@@ -58,6 +61,36 @@ def timed(work: object, *given: object) -> float:
     began = perf_counter()
     work(*given)  # type: ignore[operator]
     return perf_counter() - began
+
+
+def parts_of_a_day(predictor: Predictor, days: list[date], futures: int) -> dict[str, float]:
+    """CPU seconds of a day by part, the mean over days; the first is not counted."""
+    options = BacktestOptions(futures=futures, text=text_can_be_scored())
+    judge = BacktestDay(predictor.settings, predictor, options)
+    judge.day(days[0])
+    spent = {"whole day": 0.0, "asking": 0.0, "whole futures": 0.0, "expected day": 0.0}
+
+    def timing(owner: object, name: str, part: str) -> None:
+        work = getattr(owner, name)
+
+        def timed_work(*given: object) -> object:
+            began = process_time()
+            try:
+                return work(*given)
+            finally:
+                spent[part] += process_time() - began
+
+        setattr(owner, name, timed_work)
+
+    timing(judge, "ask", "asking")
+    timing(judge._futures, "day", "whole futures")
+    if judge._expected is not None:
+        timing(judge._expected, "day", "expected day")
+    began = process_time()
+    for day in days[1:]:
+        judge.day(day)
+    spent["whole day"] = process_time() - began
+    return {part: seconds / (len(days) - 1) for part, seconds in spent.items()}
 
 
 def main() -> None:
@@ -91,6 +124,11 @@ def main() -> None:
     alone, whole = median(tomorrow), median(weeks)
     print(f"tomorrow alone {alone:.2f} s, the week {whole:.2f} s: {whole / alone:.2f} times")
     days = predictor.target_days("test")[-given.days :]
+    with_text = ", ".join(
+        f"{part} {seconds:.2f}"
+        for part, seconds in parts_of_a_day(predictor, days, given.futures).items()
+    )
+    print(f"CPU seconds of a day of a backtest, {len(predictor.streams)} streams: {with_text}")
     for horizon in (1, 7):
         with tempfile.TemporaryDirectory() as folder:
             options = BacktestOptions(futures=given.futures, horizon=horizon)

@@ -32,6 +32,7 @@ from gdelphi.measures.descriptors import (
 from gdelphi.measures.embed import embed
 from gdelphi.measures.pack import (
     STATES,
+    AlteredPack,
     Pack,
     PackFacts,
 )
@@ -108,6 +109,19 @@ def test_clouds_are_those_of_the_files_point_by_point(world: Measured) -> None:
         assert tuple(quads) == given.quad_shares
         total += len(cloud)
     assert pack.sizes[0] == world.packed.points == total > 3000
+
+
+def test_clouds_of_many_days_are_those_of_each_in_their_order(world: Measured) -> None:
+    pack = world.pack
+    days = np.array([5, 3, 3, 9])
+    empty = {(3, 0): (np.zeros((0, 3), np.int32), np.zeros(0, np.float32))}
+    for one in (pack, AlteredPack(pack, empty, {})):
+        slots, weights, sizes = one.clouds(days, 0)
+        alone = [one.cloud(int(day), 0) for day in days]
+        assert sizes.tolist() == [len(each) for _, each in alone]
+        assert np.array_equal(slots, np.concatenate([each for each, _ in alone]))
+        assert np.array_equal(weights, np.concatenate([each for _, each in alone]))
+    assert pack.clouds(np.zeros(0, np.int64), 0)[2].size == 0
 
 
 def test_a_cloud_without_points_is_a_slice_without_rows(world: Measured) -> None:

@@ -415,7 +415,7 @@ def test_untrained_the_futures_are_the_drawn_days(
     """With spare atoms of the last days nearly closed."""
     batch = maker.make(np.arange(STREAMS), np.full(STREAMS, 60))
     origins = inside(batch, [0, 1, 2, 3, 0], [9, 9, 9, 9, 4])
-    drawn, futures, _ = imagined(data.model().eval(), batch, origins, table)
+    drawn, futures, *_ = imagined(data.model().eval(), batch, origins, table)
     torch.testing.assert_close(futures.points, drawn.points, rtol=0, atol=1e-6)
     gates = torch.where(drawn.spare, CLOSED, OPEN).sigmoid() * (drawn.weights > 0)
     torch.testing.assert_close(futures.gates, gates)
@@ -450,7 +450,7 @@ def test_an_origin_without_any_past_has_futures_without_atoms(
     before = CONTEXT - 4
     origins = inside(batch, [0, 1], [before, before])
     assert origins.position[0] == -1
-    drawn, futures, logits = imagined(stirred(data), batch, origins, table)
+    drawn, futures, logits, _ = imagined(stirred(data), batch, origins, table)
     assert not drawn.weights[:6].any()
     for values in futures:
         assert not values[:6].any()

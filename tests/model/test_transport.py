@@ -372,3 +372,20 @@ def test_a_gradient_reaches_every_layer_that_is_used(attention: bool) -> None:
         if not attention and any(part in name.split(".") for part in of_attention)
     }
     assert silent == unused
+
+
+def test_in_use_only_atoms_that_exist_are_computed_and_all_is_as_in_training() -> None:
+    drawn = drawn_days()
+    weights = drawn.weights.clone()
+    weights[0, 2:] = weights[1] = 0  # a day of two atoms, and one without any
+    drawn = drawn._replace(weights=weights)
+    transport = stirred()
+    in_training = Futures(*(part.detach() for part in transport(*drawn)))
+    for one, two in zip(moved(transport, drawn), in_training, strict=True):
+        assert_close(one, two)
+    # What stands in empty slots is looked at by nobody.
+    elsewhere = torch.where(weights[..., None] > 0, drawn.points, drawn.points.flip(0))
+    for one, two in zip(
+        moved(transport, drawn._replace(points=elsewhere)), in_training, strict=True
+    ):
+        assert_close(one, two)

@@ -14,6 +14,7 @@ from gdelphi.common.types import (
     make_forecast,
 )
 from gdelphi.scores.samples import (
+    all_scores,
     coverage,
     crps,
     fair_crps,
@@ -293,3 +294,14 @@ def test_shapes_weights_and_levels_that_make_no_sense_are_refused() -> None:
         quantile(samples, weights, -0.1)
     with pytest.raises(ForecastError, match="uniform numbers"):
         pit(samples, weights, came, np.zeros(3))
+
+
+def test_all_scores_at_once_are_those_that_are_asked_for_one_by_one() -> None:
+    samples, weights, outcome = random_case(3)
+    uniform = np.random.default_rng(4).random(outcome.shape)
+    found = all_scores(samples, weights, outcome, uniform, (0.5, 0.9))
+    assert np.array_equal(found.crps, crps(samples, weights, outcome), equal_nan=True)
+    assert np.array_equal(found.pit, pit(samples, weights, outcome, uniform), equal_nan=True)
+    for level, held in zip((0.5, 0.9), found.held, strict=True):
+        alone = coverage(samples, weights, outcome, level).held
+        assert np.array_equal(held, alone, equal_nan=True)

@@ -7,7 +7,7 @@ beside the model. Where a model has no decoder, the expected day is the mean of 
 (expected_day.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gdelphi.common.files import weights_digest, write_json_atomically
-from gdelphi.common.types import FloatArray, Measure
+from gdelphi.common.types import FloatArray, IntArray, Measure
 from gdelphi.forecast.archive import EXPECTED_FILE
 from gdelphi.forecast.future_choice import read_choice
 from gdelphi.forecast.prediction import BriefAtom, Phrase
@@ -27,18 +27,18 @@ from gdelphi.measures.space import Space
 from gdelphi.model.decoder import SINKHORN, blend
 from gdelphi.model.decoder_start import RecentCloud, RecentDays, summary
 from gdelphi.model.decoder_task import (
-    CHUNK,
     DECODER_FOLDER,
     OUTCOME_POINTS,
     TrainedDecoder,
     load_decoder,
     space_time,
 )
-from gdelphi.ot.entropic import sinkhorn_divergence
+from gdelphi.ot.entropic import self_transport, sinkhorn_divergence
 from gdelphi.ot.geometry import Measures, batch_measures
 from gdelphi.ot.quantise import Quantisation
 
 Shown = Literal["decoder", "start"]
+AT_ONCE: Final = 64  # streams that are decoded, and measures whose divergences are computed
 CHOICE_DAYS: Final = 24  # of validation B on which the decoder is compared with its start
 
 
@@ -80,18 +80,25 @@ class DayDecoder:
         """What is expected of the day after `end`, of each stream; None where a stream has had
         nothing for long. The last answer is kept: forecasts ask for one stream after another."""
         if end not in self._kept:
-            self._kept = {end: self._decode(end)}
+            streams = range(self.recent.pack.shape[1])
+            days = self.some(end, streams)
+            self._kept = {end: [days.get(place) for place in streams]}
         return self._kept[end]
 
-    def _decode(self, end: int) -> list[DecodedDay | None]:
+    def some(self, end: int, streams: Iterable[int]) -> dict[int, DecodedDay]:
+        """The same of some streams, by their place."""
         config, recent = self.model.config, self.recent
-        streams = range(recent.pack.shape[1])
-        clouds = [recent.recent_cloud(place, end, config.start_half_life) for place in streams]
-        days: list[DecodedDay | None] = [None] * len(clouds)
-        filled = [place for place, cloud in enumerate(clouds) if cloud is not None]
-        for first in range(0, len(filled), CHUNK):
-            places = filled[first : first + CHUNK]
-            pooled = [cloud for place in places if (cloud := clouds[place]) is not None]
+        half_life = config.start_half_life
+        clouds = {
+            place: cloud
+            for place in streams
+            if (cloud := recent.recent_cloud(place, end, half_life)) is not None
+        }
+        days: dict[int, DecodedDay] = {}
+        filled = list(clouds)
+        for first in range(0, len(filled), AT_ONCE):
+            places = filled[first : first + AT_ONCE]
+            pooled = [clouds[place] for place in places]
             starts = [summary(cloud, config.atoms) for cloud in pooled]
             for place, start, decoded, cloud in zip(
                 places, starts, self._blocks(places, end, starts), pooled, strict=True
@@ -130,17 +137,30 @@ class DayDecoder:
         return values
 
 
-def divergences_of(measures: Sequence[Measure], outcomes: Sequence[Measure]) -> FloatArray:
-    """Debiased Sinkhorn divergences of pairs of measures, [pair]."""
-    values = []
-    for first in range(0, len(measures), CHUNK):
-        chunk = slice(first, first + CHUNK)
-        source, target = (
-            batch_measures(list(side[chunk]), torch.float32) for side in (measures, outcomes)
-        )
+def divergences_of(
+    measures: Sequence[Measure], outcomes: Sequence[Measure], which: Sequence[int] | None = None
+) -> FloatArray:
+    """Debiased Sinkhorn divergences of pairs of measures, [pair]; `which` says which outcome each
+    measure is held against, by default its own. The small outcomes are taken first, so that they
+    are not padded to the size of the largest."""
+    place = np.arange(len(measures)) if which is None else np.asarray(which, np.int64)
+    by_size = np.argsort([len(outcome.weights) for outcome in outcomes], kind="stable")
+    own, values = np.zeros(len(outcomes)), np.zeros(len(measures))
+    for rows in _portions(by_size):
+        some = batch_measures([outcomes[row] for row in rows], torch.float32)
+        own[rows] = self_transport(some, SINKHORN).value.double().numpy()
+    for rows in _portions(np.argsort(np.argsort(by_size)[place], kind="stable")):
+        target = batch_measures([outcomes[place[row]] for row in rows], torch.float32)
+        source = batch_measures([measures[row] for row in rows], torch.float32)
         source = Measures(source.points, source.weights / source.weights.sum(1, keepdim=True))
-        values.append(sinkhorn_divergence(source, target, SINKHORN).value.double().numpy())
-    return np.concatenate(values)
+        known = torch.from_numpy(own[place[rows]]).to(torch.float32)
+        divergence = sinkhorn_divergence(source, target, SINKHORN, target_self=known)
+        values[rows] = divergence.value.double().numpy()
+    return values
+
+
+def _portions(rows: IntArray) -> Iterator[IntArray]:
+    return (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
 
 
 def day_decoder(folder: Path, pack: Pack, space: Space) -> DayDecoder | None:

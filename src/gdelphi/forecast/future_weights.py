@@ -24,6 +24,7 @@ RIDGE: Final = 1e-4
 TOLERANCE: Final = 5e-3  # a probability that is met to this is called met
 STEPS: Final = 100
 SMALL: Final = 1e-10
+ROUNDING: Final = 1e-15  # a fall of F that is promised to be smaller cannot be seen
 ARMIJO: Final = 1e-4  # share of the promised fall that a step must bring
 
 
@@ -88,6 +89,9 @@ def _solve(centred: FloatArray, log_prior: FloatArray, ridge: float) -> FloatArr
             break
         covariance = (centred * weights[:, None]).T @ centred - np.outer(mean, mean)
         step = np.linalg.solve(covariance + ridge * np.eye(len(gradient)), gradient)
+        if gradient @ step <= ROUNDING:  # so near that the step is the last, and needs no proof
+            weights = _dual(multiplier - step, centred, log_prior, ridge)[1]
+            break
         # 2. Halve the step until F falls by a part of what its slope promises.
         size = 1.0
         while True:

@@ -8,7 +8,7 @@ Two ways, of which the better one on validation B is published (`future_choice.p
 
 import zlib
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Final
 
 import numpy as np
@@ -108,11 +108,12 @@ class FutureMaker:
 
     def _days(self, positions: IntArray) -> tuple[date, ...]:
         """The days at positions in the pack."""
-        return tuple(self.pack.first_day + timedelta(days=int(position)) for position in positions)
+        first = self.pack.first_day.toordinal()
+        return tuple(map(date.fromordinal, (first + positions).tolist()))
 
     def _phrases(self, rows: IntArray) -> tuple[tuple[Phrase, ...], IntArray]:
         """Distinct phrases of the pack's atoms at rows [K, n], and the place of each among them."""
         distinct, index = np.unique(rows, return_inverse=True)
         columns = self.pack.phrases_at(distinct)
-        phrases = tuple(Phrase(*codes) for codes in zip(*columns, strict=True))
+        phrases = tuple(map(Phrase._make, zip(*columns, strict=True)))
         return phrases, index.reshape(rows.shape)

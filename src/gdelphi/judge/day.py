@@ -37,11 +37,7 @@ from gdelphi.judge.simulated import ingested_panel
 from gdelphi.judge.week import week_table, without_network
 from gdelphi.measures.targets import outcomes, shares_of
 from gdelphi.measures.week_targets import week_outcomes
-from gdelphi.scores.samples import (
-    coverage,
-    crps,
-    pit,
-)
+from gdelphi.scores.samples import all_scores
 from gdelphi.stack.baselines import all_baselines
 from gdelphi.stack.linear import ask
 from gdelphi.world.oracle_week import WeekOracle
@@ -86,8 +82,9 @@ class OriginAnswers(NamedTuple):
     """by forecaster, for each stream"""
     futures: list[StreamFutures]
     """of each stream, as published"""
-    moved: list[StreamFutures] | None
-    """moved futures; None: these are published, or none are judged"""
+    moved: dict[int, StreamFutures] | None
+    """moved futures of the streams that are judged, by place; None: these are published, or none
+    are judged"""
     published: list[Forecast]
     """of each stream, whether it is judged or not"""
     week: OriginWeek | None
@@ -171,7 +168,8 @@ class BacktestDay:
         futures = [at_origin.futures(place, moved=moves) for place in places]
         moved = None
         if not moves and self._futures is not None:
-            moved = [at_origin.futures(place, moved=True) for place in places]
+            judged = self._futures.streams(origin)
+            moved = {place: at_origin.futures(place, moved=True) for place in judged}
         published = [at_origin.published(place, futures[place])[level] for place in places]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}
@@ -292,10 +290,11 @@ def share_table(
     codes: list[str] = []
     for name in chosen:
         for place, one in enumerate(forecasts[name]):
-            samples_and_outcome = (one.share_samples, one.share_weights, outcome[place])
-            held = [coverage(*samples_and_outcome, level=level).held for level in INTERVALS]
-            scores = [crps(*samples_and_outcome), pit(*samples_and_outcome, uniform[place]), *held]
-            for column, score in zip(columns.values(), scores, strict=True):
+            scores = all_scores(
+                one.share_samples, one.share_weights, outcome[place], uniform[place], INTERVALS
+            )
+            each = (scores.crps, scores.pit, *scores.held)
+            for column, score in zip(columns.values(), each, strict=True):
                 column.append(score)
             streams += [one.stream] * len(one.codes)
             codes += one.codes

@@ -15,7 +15,7 @@ Streams and days are judged where all have something to say.
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -69,6 +69,19 @@ def expected_table(scores: Sequence[ExpectedScore]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
 
 
+class _Case(NamedTuple):
+    """A stream's day and what is held against it."""
+
+    place: int
+    outcome: Measure
+    named: dict[str, tuple[Measure, RecentCloud]]
+    """few-atom summaries, and the clouds that they are called by"""
+    past: list[int]
+    """random days"""
+    measures: list[Measure]
+    """the summaries, yesterday, the random days"""
+
+
 class ExpectedJudge:
     """Scores expected days of the streams of a pack, which are given by position, as days are."""
 
@@ -81,25 +94,49 @@ class ExpectedJudge:
         """Scores of all streams that have something to say, and reports on the day after `end`; of
         a simulated world also by what its oracle forecasts of the roots."""
         samples = {forecast.stream: forecast.share_samples for forecast in oracle}
-        scores: list[ExpectedScore] = []
         if end + 1 >= self._pack.facts.days:
-            return scores
-        for place, day in enumerate(self._decoder.at(end)):
-            outcome = self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)
-            if day is not None and outcome is not None:
-                shares = samples.get(self._pack.facts.streams[place])
-                scores += self._stream(place, end, day, outcome, shares)
-        return scores
-
-    def _stream(
-        self, place: int, end: int, day: DecodedDay, outcome: Measure, oracle: FloatArray | None
-    ) -> list[ExpectedScore]:
-        yesterday = self._pack.atoms(end, place)
-        usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
-        known = None if oracle is None else self._oracle_cloud(place, end, oracle)
-        past = self._random_days(place, end)
-        if usual is None or not len(yesterday.weights) or not len(past):
             return []
+        judged = {
+            place: outcome
+            for place in np.flatnonzero(self._pack.atom_numbers[end]).tolist()  # had a yesterday
+            if (outcome := self._decoder.recent.cloud(place, end + 1, OUTCOME_POINTS)) is not None
+        }
+        cases = [
+            case
+            for place, day in self._decoder.some(end, judged).items()
+            if (case := self._case(place, end, day, judged[place], samples)) is not None
+        ]
+        if not cases:
+            return []
+        sizes = [len(case.measures) for case in cases]
+        values = divergences_of(
+            [measure for case in cases for measure in case.measures],
+            [case.outcome for case in cases],
+            np.repeat(np.arange(len(cases)), sizes).tolist(),
+        )
+        by_case = np.split(values, np.cumsum(sizes)[:-1])
+        return [
+            score
+            for case, own in zip(cases, by_case, strict=True)
+            for score in self._scores(case, end, own)
+        ]
+
+    def _case(
+        self,
+        place: int,
+        end: int,
+        day: DecodedDay,
+        outcome: Measure,
+        oracle: Mapping[str, FloatArray],
+    ) -> "_Case | None":
+        """What is held against a stream's day; None where something has nothing to say."""
+        past = self._random_days(place, end)
+        usual = self._decoder.recent.recent_cloud(place, end, FOREVER, days=YEAR)
+        if usual is None or not len(past):
+            return None
+        shares = oracle.get(self._pack.facts.streams[place])
+        known = None if shares is None else self._oracle_cloud(place, end, shares)
+        yesterday = self._pack.atoms(end, place)
         named = {
             DECODER: (day.decoded, day.recent),
             START: (day.start, day.recent),
@@ -107,14 +144,17 @@ class ExpectedJudge:
         }
         if known is not None:
             named[ORACLE_DAYS] = (self._summary(known), known)
-        measures = [measure for measure, _ in named.values()]
-        measures += [yesterday, *(self._pack.atoms(one, place) for one in past)]
-        values = divergences_of(measures, [outcome] * len(measures))
-        first = len(named) + 1
-        names = (*named, YESTERDAY, RANDOM_DAYS)
+        days = [yesterday, *(self._pack.atoms(one, place) for one in past)]
+        measures = [*(measure for measure, _ in named.values()), *days]
+        return _Case(place, outcome, named, past, measures)
+
+    def _scores(self, case: "_Case", end: int, values: FloatArray) -> list[ExpectedScore]:
+        """The scores of a stream, given the divergences of its measures."""
+        first = len(case.named) + 1
+        names = (*case.named, YESTERDAY, RANDOM_DAYS)
         means = (*values[:first], values[first:].mean())
-        rouge = self._rouge(place, end, named, past) if self._text else {}
-        stream = self._pack.facts.streams[place]
+        rouge = self._rouge(case.place, end, case.named, case.past) if self._text else {}
+        stream = self._pack.facts.streams[case.place]
         return [
             ExpectedScore(stream, name, float(value), rouge.get(name, UNDEFINED))
             for name, value in zip(names, means, strict=True)

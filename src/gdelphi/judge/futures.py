@@ -22,8 +22,7 @@ Past days are embedded once for all ensembles of a stream, since many draw the s
 
 import importlib.util
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
@@ -31,7 +30,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from gdelphi.common.types import (
     FloatArray,
@@ -50,13 +48,11 @@ from gdelphi.forecast.wording import (
     normalise,
     written_text,
 )
+from gdelphi.judge.distances import Ensemble, distances_to_first, energy_scores
 from gdelphi.measures.encoder import open_cache
 from gdelphi.measures.past import past_of
 from gdelphi.measures.space import Points
-from gdelphi.ot.energy import energy_score, root_divergence
-from gdelphi.ot.entropic import sinkhorn_divergence
 from gdelphi.ot.geometry import Measures
-from gdelphi.ot.sliced import sliced_embedding
 from gdelphi.scores.rouge import (
     UNDEFINED,
     Rouge,
@@ -78,8 +74,8 @@ WRITTEN: Final = "text"
 LIKELIEST: Final = "text brief"
 YEAR: Final = 365
 TEXTS: Final = 25
-"""futures and random past days whose words are compared: ROUGE costs more than all else together,
-and futures are independent draws, so that the first are as good as any"""
+"""futures and random past days whose words are compared: futures are independent draws, so that the
+first are as good as any, and words cost as much as distances do"""
 
 COLUMNS: Final = pa.schema(
     [
@@ -124,12 +120,15 @@ def future_table(scores: Sequence[FutureScore]) -> pa.Table:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Ensemble:
-    """Members by their rows among all measures of a stream; a row may be there more than once."""
+class _Case(NamedTuple):
+    """A stream's day with all that is held against it."""
 
-    rows: IntArray
-    weights: FloatArray
+    stream: str
+    measures: Measures
+    """the day itself, and the members of ensembles"""
+    ensembles: dict[str, Ensemble]
+    texts: dict[str, Rouge]
+    """by ensemble, or by what is no ensemble of days"""
 
 
 class FutureJudge:
@@ -139,10 +138,7 @@ class FutureJudge:
         self._predictor, self._pack = predictor, predictor.pack
         self._text, self._seed = text, seed
         self._day_text = lru_cache(2**15)(partial(day_text, predictor.pack))
-        starts = predictor.pack.atom_columns()[2]
-        measures_a_day = predictor.pack.facts.variants + 1  # the first is the descriptor itself
-        sizes = np.diff(starts)[::measures_a_day].reshape(predictor.pack.shape)
-        self._has_atoms = sizes > 0  # [day, stream]
+        self._has_atoms = predictor.pack.atom_numbers > 0  # [day, stream]
         self._placer = (
             TextPlacer(
                 Points(predictor.space, open_cache(predictor.settings)),
@@ -156,23 +152,34 @@ class FutureJudge:
         self,
         origin: date,
         futures: Sequence[StreamFutures],
-        moved: Sequence[StreamFutures] | None = None,
+        moved: Mapping[int, StreamFutures] | Sequence[StreamFutures] | None = None,
         published: Sequence[Forecast] = (),
     ) -> list[FutureScore]:
         """Scores of all streams whose next day has atoms, given their futures as published, the
         moved ones where these are others, and what is published of the roots, which the futures of
         a text forecaster are weighed by."""
         end = self._predictor.sampler.position(origin)
-        target = end + 1
         kernel = self._recency(origin)
         text, history = self._predictor.text, self._predictor.history("root")
-        scores: list[FutureScore] = []
-        for place, as_published in enumerate(futures):
-            if target < self._pack.facts.days and self._has_atoms[target, place]:
-                other = None if moved is None else moved[place]
-                written = weigh_texts(text, history, place, published[place]) if text else None
-                scores += self._stream(place, end, as_published, other, kernel, written)
-        return scores
+        cases: list[_Case] = []
+        for place in self.streams(origin):
+            other = None if moved is None else moved[place]
+            written = weigh_texts(text, history, place, published[place]) if text else None
+            cases.append(self._case(place, end, futures[place], other, kernel, written))
+        distances = distances_to_first([case.measures for case in cases])
+        return [
+            score
+            for case, of_case in zip(cases, distances, strict=True)
+            for score in _scores(case, of_case)
+        ]
+
+    def streams(self, origin: date) -> list[int]:
+        """The places of the streams that are judged: those whose next day has atoms."""
+        target = self._predictor.sampler.position(origin) + 1
+        if target >= self._pack.facts.days:
+            return []
+        judged: list[int] = np.flatnonzero(self._has_atoms[target]).tolist()
+        return judged
 
     def _recency(self, origin: date) -> FloatArray:
         """The recency kernel over the pack's days up to the origin, [day]; 0 on missing days."""
@@ -181,7 +188,7 @@ class FutureJudge:
         kernel[past.ordinals - self._pack.first_day.toordinal()] = RecencyBootstrap().kernel(past)
         return kernel
 
-    def _stream(
+    def _case(
         self,
         place: int,
         end: int,
@@ -189,8 +196,8 @@ class FutureJudge:
         moved: StreamFutures | None,
         kernel: FloatArray,
         written: WeightedTexts | None = None,
-    ) -> list[FutureScore]:
-        """Scores of all ensembles of one stream."""
+    ) -> "_Case":
+        """All ensembles of one stream, with their words scored."""
         stream = self._predictor.streams[place]
         # 1. All measures in one batch: the day itself, moved futures, past days, published futures
         #    if they are others, texts.
@@ -217,32 +224,19 @@ class FutureJudge:
             ensembles.pop(REWEIGHTED, None)
         if published:
             first = len(measures.weights) - len(texts_as_days) - len(published)
-            ensembles[REWEIGHTED] = _Ensemble(
+            ensembles[REWEIGHTED] = Ensemble(
                 first + np.arange(len(published)),
                 normalise(futures.reweighted.weights[futures.exists]),
             )
         if written is not None and written.texts:
             number = len(texts_as_days)
             rows = len(measures.weights) - number + np.arange(number)
-            ensembles[WRITTEN] = _Ensemble(rows, written.weights)
-        # 3. Words, then distances of the measures.
+            ensembles[WRITTEN] = Ensemble(rows, written.weights)
+        # 3. Words.
         texts = self._rouge_of_futures(place, end, futures) if self._text else {}
         if self._text and written is not None:
             texts |= self._rouge_of_written(written, self._day_text(end + 1, place), stream)
-        energies, distances = _energies(measures, ensembles), _distances(measures)
-        scores = [
-            FutureScore(
-                stream, name, len(ensemble.rows), energies[name],
-                float(ensemble.weights @ distances[ensemble.rows]), texts.get(name, UNDEFINED),
-            )
-            for name, ensemble in ensembles.items()
-        ]  # fmt: skip
-        nothing = float("nan")
-        text_only = [name for name in texts if name not in ensembles]
-        scores += [
-            FutureScore(stream, name, 0, nothing, nothing, texts[name]) for name in text_only
-        ]
-        return scores
+        return _Case(stream, measures, ensembles, texts)
 
     def _drawn_days(
         self, place: int, end: int, futures: StreamFutures, kernel: FloatArray
@@ -363,54 +357,34 @@ def _batch(
 
 def _ensembles(
     futures: StreamFutures, past: dict[str, IntArray], distinct: IntArray
-) -> dict[str, _Ensemble]:
+) -> dict[str, Ensemble]:
     """The ensembles of futures and of past days, as rows of a batch."""
     kept = futures.exists
     number = int(kept.sum())
     rows = np.arange(1, number + 1)
     ensembles = {}
     if number:
-        ensembles[TRANSPORTED] = _Ensemble(rows, np.full(number, 1 / number))
-        ensembles[REWEIGHTED] = _Ensemble(rows, normalise(futures.reweighted.weights[kept]))
+        ensembles[TRANSPORTED] = Ensemble(rows, np.full(number, 1 / number))
+        ensembles[REWEIGHTED] = Ensemble(rows, normalise(futures.reweighted.weights[kept]))
     for name, days in past.items():
         if len(days):
             rows = 1 + number + np.searchsorted(distinct, days)
-            ensembles[name] = _Ensemble(rows, np.full(len(days), 1 / len(days)))
+            ensembles[name] = Ensemble(rows, np.full(len(days), 1 / len(days)))
     return ensembles
 
 
-def _energies(measures: Measures, ensembles: dict[str, _Ensemble]) -> dict[str, float]:
-    """Fair energy scores against the first measure, in float64."""
-    vectors = sliced_embedding(measures)
-    vectors = vectors - vectors[0]
-    known: dict[bytes, tuple[Tensor, Tensor]] = {}  # by the members: some ensembles share them
-    scores = {}
-    for name, ensemble in ensembles.items():
-        key = ensemble.rows.tobytes()
-        if key not in known:
-            known[key] = _pair_distances(vectors, ensemble.rows)
-        to_outcome, between = known[key]
-        weights = torch.from_numpy(ensemble.weights)
-        scores[name] = float(energy_score(to_outcome, between, weights=weights, fair=True))
-    return scores
-
-
-def _pair_distances(vectors: Tensor, rows: IntArray) -> tuple[Tensor, Tensor]:
-    """Of members to the origin of the vectors, [k], and to each other, [k, k]."""
-    distinct, place = np.unique(rows, return_inverse=True)
-    chosen = vectors[torch.from_numpy(distinct)]
-    squares = chosen.square().sum(dim=1)
-    between = (squares[:, None] + squares - 2 * chosen @ chosen.mT).clamp_min(0).sqrt()
-    between.fill_diagonal_(0)
-    index = torch.from_numpy(place)
-    return squares.sqrt()[index], between[index][:, index]
-
-
-def _distances(measures: Measures) -> FloatArray:
-    """Root of the Sinkhorn divergence of each measure to the first one."""
-    points, weights = (part.to(torch.float32) for part in measures)
-    weights = weights / weights.sum(dim=1, keepdim=True)
-    outcome = Measures(points[:1].expand_as(points), weights[:1].expand_as(weights))
-    divergence = sinkhorn_divergence(Measures(points, weights), outcome)
-    distances: FloatArray = root_divergence(divergence).double().numpy()
-    return distances
+def _scores(case: _Case, distances: FloatArray) -> list[FutureScore]:
+    """Scores of all ensembles of one stream, with the distances of its measures to the day."""
+    stream, texts, nothing = case.stream, case.texts, float("nan")
+    energies = energy_scores(case.measures, case.ensembles)
+    scores = [
+        FutureScore(
+            stream, name, len(ensemble.rows), energies[name],
+            float(ensemble.weights @ distances[ensemble.rows]), texts.get(name, UNDEFINED),
+        )
+        for name, ensemble in case.ensembles.items()
+    ]  # fmt: skip
+    text_only = [name for name in texts if name not in case.ensembles]
+    return scores + [
+        FutureScore(stream, name, 0, nothing, nothing, texts[name]) for name in text_only
+    ]

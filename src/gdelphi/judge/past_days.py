@@ -15,7 +15,8 @@ ORACLE_DAYS: Final = 100
 def last_year(pack: Pack, place: int, end: int) -> list[int]:
     """The days of a stream's last year up to `end` that have atoms."""
     since = max(end + 1 - YEAR, 0)
-    return [day for day in range(since, end + 1) if len(pack.atoms(day, place).weights)]
+    past: list[int] = (since + np.flatnonzero(pack.atom_numbers[since : end + 1, place])).tolist()
+    return past
 
 
 def oracle_days(pack: Pack, place: int, end: int, shares: FloatArray) -> list[int]:

@@ -222,18 +222,18 @@ class Descriptors:
     def __init__(self, settings: Settings, space: Space) -> None:
         self.files = descriptors_folder(settings, space, atom_rule(settings.measures))
         self._dimension = space.dimension
-        self._open = lru_cache(maxsize=FILES_AT_HAND)(read_descriptors)
+        self.on = lru_cache(maxsize=FILES_AT_HAND)(self._on)
+        """The descriptors of a day that has them."""
 
     @cached_property
     def days(self) -> tuple[date, ...]:
         return self.files.days()
 
-    def on(self, day: date) -> DayDescriptors:
-        """The descriptors of a day that has them."""
+    def _on(self, day: date) -> DayDescriptors:
         path = self.files.path(day)
         if not path.exists():
             raise MeasuresError(f"no descriptors of {day} in {self.files.folder}: `gdelphi embed`")
-        return self._open(path)
+        return read_descriptors(path)
 
     def of(self, cloud: Cloud) -> Descriptor:
         """The descriptor of a cloud; one without atoms where it has no points."""

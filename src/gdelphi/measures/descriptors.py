@@ -35,8 +35,8 @@ from gdelphi.measures.space import Points, place_of
 from gdelphi.ot.quantise import (
     AtomRule,
     Quantisation,
-    each_its_own,
     quantise_adaptively,
+    unit_rows,
 )
 from gdelphi.ot.sphere import unit
 
@@ -134,18 +134,22 @@ def random_parts(
         return [RandomPart(day.points, day.weights, np.arange(len(day)))] * number
     random, numbers = np.random.default_rng(seed), cloud.numbers
     whole = points.of(cloud)
-    own_atoms = len(day) == len(cloud)  # then no step of `_settle` would move any
+    # Where each point is an atom, no step of `_settle` would move any.
+    own_atoms = unit_rows(whole) if len(day) == len(cloud) else None
     found = []
     for _ in range(number):
         kept = draw_rows(numbers.rows, random, part)
         chosen = np.flatnonzero(kept)
         # Rows of one phrase count as equally heavy.
         units = numbers.units[chosen] * kept[chosen] // numbers.rows[chosen]
-        measure = Measure(whole[chosen], shares_of_units(units))
-        if own_atoms and measure.weights.all():
-            settled = each_its_own(measure)
-        else:
-            settled = _settle(measure, day.points)
+        weights = shares_of_units(units)
+        if own_atoms is not None and weights.all():
+            order = np.argsort(-weights, kind="stable")
+            named, shares = chosen[order], (weights / weights.sum())[order]
+            found.append(RandomPart(own_atoms[named], shares, named))
+            continue
+        measure = Measure(whole[chosen], weights)
+        settled = _settle(measure, day.points)
         named = chosen[name_atoms(cloud.code.at(chosen), measure, settled)]
         found.append(RandomPart(settled.points, settled.weights, named))
     return found

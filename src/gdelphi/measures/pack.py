@@ -153,8 +153,8 @@ class Pack:
         if 0 in shape:
             return np.zeros(shape, kind)
         # Copy-on-write: torch takes no array that is marked read-only, and no byte that a pack has
-        # is ever changed.
-        return np.memmap(path, kind, "c", shape=shape)
+        # is ever changed. As a plain array: a slice of a memmap takes ten times as long.
+        return np.memmap(path, kind, "c", shape=shape).view(np.ndarray)
 
     def bytes_of(self, days: int) -> dict[str, int]:
         """How many bytes of each file the first days take."""
@@ -291,6 +291,23 @@ class Pack:
         slots, weights = self._clouds
         return slots[rows], weights[rows]
 
+    def clouds(
+        self, days: IntArray, stream: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], IntArray]:
+        """The same of several days of a stream, one after the other, and the points of each."""
+        starts = self._panel["cloud_starts"]
+        places = days * self.shape[1] + stream
+        first, sizes = starts[places], starts[places + 1] - starts[places]
+        rows = np.arange(sizes.sum()) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+        slots, weights = self._clouds
+        return slots[rows], weights[rows], sizes
+
+    @cached_property
+    def atom_numbers(self) -> IntArray:
+        """How many atoms the own descriptor of each day has, [day, stream]."""
+        numbers = np.diff(self._panel["atom_starts"])[:: self.facts.variants + 1]
+        return numbers.reshape(self.shape)
+
     def atoms(self, day: int, stream: int, variant: int = 0) -> Measure:
         """A descriptor as a measure: the day's own (0) or one of its random ones."""
         rows = self._atom_rows(day, stream, variant)
@@ -316,7 +333,7 @@ class Pack:
     def phrases_of(self, slots: npt.NDArray[Any]) -> AtomPhrases:
         """What stands at positions in the tables [n, block]."""
         code, actor1, actor2 = (
-            tuple(self.keys[name][place] for place in slots[:, block])
+            tuple(map(self.keys[name].__getitem__, slots[:, block].tolist()))
             for block, name in enumerate(BLOCKS)
         )
         return AtomPhrases(actor1, code, actor2)
@@ -364,3 +381,13 @@ class AlteredPack(Pack):
         """Positions in the tables [n, block] and weights [n] of a cloud's points."""
         altered = self._altered.get((day, stream))
         return super().cloud(day, stream) if altered is None else altered
+
+    def clouds(
+        self, days: IntArray, stream: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], IntArray]:
+        """The same of several days."""
+        if not any((day, stream) in self._altered for day in days.tolist()):
+            return super().clouds(days, stream)
+        slots, weights = zip(*(self.cloud(day, stream) for day in days.tolist()), strict=True)
+        sizes = np.array([len(each) for each in weights], np.int64)
+        return np.concatenate(slots), np.concatenate(weights), sizes

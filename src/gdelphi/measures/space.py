@@ -272,10 +272,13 @@ class Points:
             found = rows[coded.places]
         return known.table[found]
 
-    def meet(self, actor1: Sequence[str], codes: Sequence[str], actor2: Sequence[str]) -> None:
+    def meet(
+        self, actor1: tuple[str, ...], codes: tuple[str, ...], actor2: tuple[str, ...]
+    ) -> None:
         """Look up all keys of a day at once, for whoever goes through all of its streams."""
-        self._rows("actor", [*actor1, *actor2])
-        self._rows("verb", codes)
+        self._rows("actor", [*actor1, *actor2])  # new ones are embedded together
+        for block, keys in (("actor", actor1), ("verb", codes), ("actor", actor2)):
+            self._known[block].rows_of(keys)[:] = self._rows(block, keys)
 
     def vectors(self, block: str, keys: Sequence[str]) -> VectorArray:
         """The block `verb` or `actor` of keys, of length 1, [n, block dimensions]."""

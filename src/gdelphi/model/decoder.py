@@ -18,6 +18,8 @@ reports a day has, the more its best summary draws together, and days of the pas
 """
 
 import math
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -31,6 +33,7 @@ from gdelphi.ot.geometry import Measures
 
 SWIFT: Final = 10.0  # parameters count so many times: a step has to go from 0 to 1 in few steps
 SINKHORN: Final = SinkhornSettings()
+SIZES: Final = (1, 2, 4, 8, 16, 32)  # points of days that are looked at together, at most
 
 
 class DecoderConfig(PretrainedConfig):
@@ -152,10 +155,26 @@ def _descent(points: Tensor, weights: Tensor, past: SpaceTime) -> tuple[Tensor, 
         self_pull, self_potential = torch.autograd.grad(alone.sum(), own)
         atoms = Measures(*(part.detach()[stream].requires_grad_() for part in (points, weights)))
         days = Measures(past.points[there], past.weights[there])
-        cross = sinkhorn(atoms, days, SINKHORN).value
-        by_points, by_weights = torch.autograd.grad(cross.sum(), atoms)
+        by_points, by_weights = (torch.empty_like(part) for part in atoms)
+        for rows, most in _by_size(days.weights):
+            some = Measures(*(part[rows] for part in atoms))
+            cross = sinkhorn(some, Measures(*(part[rows, :most] for part in days)), SINKHORN).value
+            by_points[rows], by_weights[rows] = torch.autograd.grad(cross.sum(), some)
     mass = weights.detach()[stream].clamp(min=TINY)[..., None]
     pull, potential = points.new_zeros(shape), points.new_zeros(shape[:3])
     pull[there] = (self_pull[stream] / 2 - by_points) / mass
     potential[there] = by_weights - self_potential[stream] / 2
     return pull, potential
+
+
+def _by_size(weights: Tensor) -> Iterator[tuple[Tensor, int]]:
+    """Rows of weights [N, n] in groups that have about as many points, and how many at most: most
+    days are small, and would be padded to the size of the largest."""
+    places = torch.arange(1, weights.shape[1] + 1, device=weights.device)
+    sizes = (places * (weights > 0)).amax(dim=1)
+    fewest = 0
+    for most in (*takewhile(lambda size: size < weights.shape[1], SIZES), weights.shape[1]):
+        rows = ((sizes > fewest) & (sizes <= most)).nonzero()[:, 0]
+        if len(rows):
+            yield rows, most
+        fewest = most

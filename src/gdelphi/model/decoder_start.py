@@ -61,14 +61,20 @@ class RecentDays:
 
     def last_days(self, stream: int, end: int, *, days: int, most: int) -> LastDays:
         """The last days up to `end` that have points, as many as asked for if there are."""
-        found = [
-            day for day in range(end, max(end - LOOK_BACK, -1), -1) if self._size(stream, day)
-        ][:days]
-        clouds = [self._thinned(stream, day, most) for day in found]
-        slots = np.zeros((days, most, clouds[0][0].shape[1] if clouds else 3), np.int32)
+        back = np.arange(end, max(end - LOOK_BACK, -1), -1)
+        found = back[self.pack.clouds(back, stream)[2] > 0][:days].tolist()
+        places, masses, sizes = self.pack.clouds(np.array(found, np.int64), stream)
+        slots = np.zeros((days, most, places.shape[1]), np.int32)
         weights = np.zeros((days, most), np.float32)
-        for row, (places, masses) in enumerate(clouds):
-            slots[row, : len(masses)], weights[row, : len(masses)] = places, masses
+        row = np.repeat(np.arange(len(found)), sizes)
+        column = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        fits = np.repeat(sizes <= most, sizes)
+        shares = masses / np.bincount(row, masses, len(found))[row]
+        slots[row[fits], column[fits]] = places[fits]
+        weights[row[fits], column[fits]] = shares[fits]
+        for large in np.flatnonzero(sizes > most).tolist():
+            kept, thinned = self._thinned(stream, found[large], most)
+            slots[large, : len(thinned)], weights[large, : len(thinned)] = kept, thinned
         lags = np.zeros(days, np.int64)
         lags[: len(found)] = end - np.array(found, np.int64)
         return LastDays(slots, weights, lags)
@@ -92,23 +98,16 @@ class RecentDays:
         self, stream: int, day_weights: Mapping[int, float], most: int | None = POOLED_POINTS
     ) -> RecentCloud | None:
         """The mean of the clouds of some days, by their weights; None where all are empty."""
-        parts = []
-        for day, day_weight in day_weights.items():
-            slots, weights = self.pack.cloud(day, stream)
-            if len(weights):
-                parts.append((slots, weights * day_weight))
-        if not parts:
+        days = np.fromiter(day_weights, np.int64, len(day_weights))
+        slots, weights, sizes = self.pack.clouds(days, stream)
+        if not len(weights):
             return None
-        slots, weights = _merged(
-            np.concatenate([slots for slots, _ in parts]),
-            np.concatenate([weights for _, weights in parts]).astype(np.float64),
-        )
+        # In float32, as the weights of points are.
+        of_days = np.fromiter(day_weights.values(), np.float32, len(days))
+        slots, weights = _merged(slots, (weights * np.repeat(of_days, sizes)).astype(np.float64))
         kept, weights = thin(weights, most)
         slots = slots[kept]
         return RecentCloud(Measure(self.pack.points(slots, self.space), weights), slots)
-
-    def _size(self, stream: int, day: int) -> int:
-        return len(self.pack.cloud(day, stream)[1])
 
     def _thinned(
         self, stream: int, day: int, most: int | None

@@ -325,13 +325,17 @@ def gather(
 def space_time(
     recent: RecentDays, past: list[LastDays], device: torch.device | str = "cpu"
 ) -> SpaceTime:
-    """The last days of some streams as tensors."""
-    slots = np.stack([one.slots for one in past])
-    points = recent.pack.points(slots.reshape(-1, slots.shape[-1]), recent.space)
+    """The last days of some streams as tensors, with as many points as the largest day has."""
     weights = np.stack([one.weights for one in past])
+    size = 1 + int(np.nonzero(weights)[2].max(initial=0))
+    weights = np.ascontiguousarray(weights[:, :, :size])
+    slots = np.stack([one.slots[:, :size] for one in past])
+    there = weights > 0
+    points = np.zeros((*weights.shape, recent.pack.facts.dimension), np.float32)
+    points[there] = recent.pack.points(slots[there], recent.space)
     lags = np.stack([one.lags for one in past]).astype(np.float32)
     return SpaceTime(
-        torch.from_numpy(points.reshape(*weights.shape, -1)).to(device),
+        torch.from_numpy(points).to(device),
         torch.from_numpy(weights).to(device),
         torch.from_numpy(lags).to(device),
     )

@@ -233,6 +233,8 @@ class GeneratedFutures(NamedTuple):
     futures: Futures
     logits: Tensor
     """of the reading *atoms*, [G, target, codes]; NaN where undefined"""
+    assigned: Tensor
+    """how much of each atom is which root, [N, n, codes]"""
 
 
 def generate_futures(
@@ -243,8 +245,11 @@ def generate_futures(
     futures: Futures = model.transport(
         drawn.points, drawn.weights, drawn.spare, output.tokens[at], output.states[at]
     )
-    logits = model.atom_reading(futures, drawn.chances, past.thresholds[at], past.pooled[at])
-    return GeneratedFutures(drawn, futures, logits)
+    assigned = model.atom_reading.assign(futures.points)
+    logits = model.atom_reading(
+        futures, drawn.chances, past.thresholds[at], past.pooled[at], assigned
+    )
+    return GeneratedFutures(drawn, futures, logits, assigned)
 
 
 def sample_futures(

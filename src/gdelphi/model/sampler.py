@@ -28,14 +28,13 @@ from gdelphi.model.checkpoint import TrainedModel
 from gdelphi.model.futures import (
     AtomTable,
     Drawing,
-    DrawnFutures,
+    GeneratedFutures,
     Origins,
     origins_of,
     probabilities_at,
     sample_futures,
 )
 from gdelphi.model.network import ModelOutput
-from gdelphi.model.transport import Futures
 
 POINTS: Final = 1024  # of a cloud, at most: the heaviest
 STREAMS_AT_ONCE: Final = 16
@@ -165,7 +164,7 @@ class Sampler:
             _array(probabilities_at(output, past, origins)),
             {name: _array(values) for name, values in readings.items()},
             _array(output.log_rate[:, -1].exp()),
-            self._arrays(generated.drawn, generated.futures, len(chosen)),
+            self._arrays(generated, len(chosen)),
         )
 
     def _batch(self, streams: IntArray, end: int) -> Batch:
@@ -195,9 +194,9 @@ class Sampler:
         row = torch.arange(len(streams), device=device)
         return origins_of(streams, ends, 1, row, torch.zeros_like(row))
 
-    def _arrays(self, drawn: DrawnFutures, futures: Futures, groups: int) -> FutureArrays:
-        assigned = self.model.atom_reading.assign(futures.points)
-        shares = self.model.atom_reading.shares(futures, assigned)
+    def _arrays(self, generated: GeneratedFutures, groups: int) -> FutureArrays:
+        drawn, futures = generated.drawn, generated.futures
+        shares = self.model.atom_reading.shares(futures, generated.assigned)
         values = (
             futures.points, futures.weights, futures.gates, drawn.spare, drawn.rows, shares,
         )  # fmt: skip

@@ -72,38 +72,74 @@ class TransportBlock(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(
-        self, points: Tensor, log_weights: Tensor, context: Tensor | None = None
+        self,
+        points: Tensor,
+        log_weights: Tensor,
+        context: Tensor | None = None,
+        there: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Points [N, n, dimension] moved, and changes [N, n, 2] of their weight and gate logits.
-        A context [G, c, width] is shared by N / G of them, one group after the other."""
+        A context [G, c, width] is shared by N / G of them, one group after the other. Given which
+        points are `there` [N, n], no others are moved, which in a batch of days of few atoms is
+        half of the work."""
+        if there is not None:
+            moved, changes = points.clone(), points.new_zeros(*there.shape, 2)
+            moved[there], changes[there] = self._move(points[there], log_weights, context, there)
+            return moved, changes
+        return self._move(points, log_weights, context)
+
+    def _move(
+        self,
+        points: Tensor,
+        log_weights: Tensor,
+        context: Tensor | None,
+        there: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The same of points [..., dimension], all of them or those that are there."""
         tokens = self.enter(points)
         if self.attention:
-            tokens = tokens + self.mixed(self._attend(self.norm(tokens), log_weights, context))
+            heard = self._attend(self.norm(tokens), log_weights, context, there)
+            tokens = tokens + self.mixed(heard)
         tokens = tokens + self.mlp(tokens)
         # P_x v = v - <v, x> x is tangent to the sphere at x; going back to length 1 after the step
         # is a retraction: the exponential map up to terms of third order, without its sines.
         step = self.leave(tokens)
-        step = step - (step * points).sum(dim=2, keepdim=True) * points
-        return F.normalize(points + step, dim=2), self.gate(tokens)
+        step = step - (step * points).sum(dim=-1, keepdim=True) * points
+        return F.normalize(points + step, dim=-1), self.gate(tokens)
 
-    def _attend(self, tokens: Tensor, log_weights: Tensor, context: Tensor | None) -> Tensor:
+    def _attend(
+        self,
+        tokens: Tensor,
+        log_weights: Tensor,
+        context: Tensor | None,
+        there: Tensor | None = None,
+    ) -> Tensor:
         """What the points [N, n, width] learn from each other and from the context."""
-        number, size, width = tokens.shape
-        split = self.project(tokens).view(number, size, 3, self.heads, -1)
+        (number, size), width = log_weights.shape, tokens.shape[-1]
+
+        def padded(values: Tensor) -> Tensor:
+            if there is None:
+                return values
+            whole = values.new_zeros(number, size, values.shape[-1])
+            whole[there] = values
+            return whole
+
+        split = padded(self.project(tokens)).view(number, size, 3, self.heads, -1)
         query, key, value = split.permute(2, 0, 3, 1, 4)
         # softmax_j(<q_i, k_j> + ln w_j): an integral against the measure of the points.
         bias = log_weights[:, None, None].to(query.dtype)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         mixed = mixed.transpose(1, 2).reshape(number, size, width)
         if context is None:
-            return mixed
+            return mixed if there is None else mixed[there]
         # Futures of one origin share its context: their points ask together.
         groups = len(context)
         pair = self.context(context).view(groups, -1, 2, self.heads, width // self.heads)
         keys, values = pair.permute(2, 0, 3, 1, 4)
-        queries = self.query(tokens).view(groups, -1, self.heads, width // self.heads)
+        queries = padded(self.query(tokens)).view(groups, -1, self.heads, width // self.heads)
         crossed = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values)
-        return mixed + crossed.transpose(1, 2).reshape(number, size, width)
+        heard = mixed + crossed.transpose(1, 2).reshape(number, size, width)
+        return heard if there is None else heard[there]
 
 
 class AtomTransport(nn.Module):
@@ -131,12 +167,13 @@ class AtomTransport(nn.Module):
         logits = torch.where(spare, CLOSED, OPEN).to(points.dtype)  # of the gates
         seen = torch.cat([context, self.state(state)[:, None]], dim=1)
         points = points * there[..., None]
+        chosen = None if torch.is_grad_enabled() else there  # training has its batches as they were
         for block in self.blocks:
             # An atom counts by its weight times the probability that it exists: ln w + ln gate. A
             # future without any atom has nothing to attend to: its rows are kept finite.
             log_masses = log_weights + F.logsigmoid(logits)
             log_masses = torch.where(there.any(dim=1, keepdim=True), log_masses, 0.0)
-            points, change = block(points, log_masses, seen)
+            points, change = block(points, log_masses, seen, chosen)
             log_weights = log_weights + change[..., 0]
             logits = logits + change[..., 1]
         return _futures(points, log_weights, logits, there)
@@ -220,12 +257,18 @@ class AtomReading(nn.Module):
         return near @ self.roots
 
     def forward(
-        self, futures: Futures, chances: Tensor, thresholds: Tensor, pooled: Tensor
+        self,
+        futures: Futures,
+        chances: Tensor,
+        thresholds: Tensor,
+        pooled: Tensor,
+        assigned: Tensor | None = None,
     ) -> Tensor:
         """Logits [G, target, codes] of G origins from their futures, one origin after the other,
         with probabilities `chances` [G, K]; thresholds [G, codes], pooled rates [G, target, codes].
+        `assigned` is what `assign` says of the points, if it is known.
         """
-        by_future = self.each(futures, thresholds)
+        by_future = self.each(futures, thresholds, assigned)
         # Smoothed by one day's worth of the pooled rate r: p = (n mean + r) / (n + 1), where
         # n = 1 / sum chances^2 is the effective number of futures.
         number = 1 / chances.detach().square().sum(dim=1).clamp(min=TINY)[:, None, None]
@@ -243,10 +286,11 @@ class AtomReading(nn.Module):
         shares: Tensor = (futures.weights[..., None] * assigned).sum(dim=1)
         return shares * exists(futures)[:, None]
 
-    def each(self, futures: Futures, thresholds: Tensor) -> Tensor:
+    def each(self, futures: Futures, thresholds: Tensor, assigned: Tensor | None = None) -> Tensor:
         """Probabilities by each future alone, [G, K, target, codes]."""
         groups = len(thresholds)
-        assigned = self.assign(futures.points)  # pi
+        if assigned is None:
+            assigned = self.assign(futures.points)  # pi
         # occurs: 1 - prod_i (1 - gate_i pi_ik), by logarithms.
         none = torch.log1p(-(futures.gates[..., None] * assigned).clamp(max=1 - LIMIT))
         occurs = -torch.expm1(none.sum(dim=1)).unflatten(0, (groups, -1))

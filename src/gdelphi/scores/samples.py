@@ -16,6 +16,7 @@ fair_crps  The sample was drawn from the forecast, and the score of *that* is wa
            overrates it by sum_k p_k^2 E|X - X'| / 2; this one does so by nothing, for any n > 1.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,10 @@ def crps(samples: FloatArray, weights: FloatArray, outcome: FloatArray) -> Float
     It is the integral of (F(x) - 1{x >= y})^2 over x (Gneiting and Raftery 2007), in the unit of
     the shares; of a single value it is the absolute error.
     """
-    law = _law_of(samples, weights, outcome)
+    return _crps(_law_of(samples, weights, outcome), outcome)
+
+
+def _crps(law: _Law, outcome: FloatArray) -> FloatArray:
     return _to_outcome(law, outcome) - _spread(law)
 
 
@@ -111,7 +115,10 @@ def coverage(
     """
     if not 0 <= level <= 1:
         raise ForecastError(f"level {level} of an interval is not between 0 and 1")
-    law = _law_of(samples, weights, outcome)
+    return _coverage(_law_of(samples, weights, outcome), outcome, level)
+
+
+def _coverage(law: _Law, outcome: FloatArray, level: float) -> Coverage:
     low, high = _quantile(law, (1 - level) / 2), _quantile(law, (1 + level) / 2)
     held = ((low <= outcome) & (outcome <= high)).astype(np.float64)
     return Coverage(low, high, _where_defined(held, law, outcome))
@@ -147,7 +154,10 @@ class PitHistogram(NamedTuple):
 
 def pit_bounds(samples: FloatArray, weights: FloatArray, outcome: FloatArray) -> PitBounds:
     """F(y-) and F(y). They differ by the weight of the samples that equal the outcome."""
-    law = _law_of(samples, weights, outcome)
+    return _pit_bounds(_law_of(samples, weights, outcome), outcome)
+
+
+def _pit_bounds(law: _Law, outcome: FloatArray) -> PitBounds:
     true = outcome[..., None, :]
     below, equal = _weight_where(law, law.values < true), _weight_where(law, law.values == true)
     lower, upper = np.minimum(below, 1.0), np.minimum(below + equal, 1.0)
@@ -170,6 +180,31 @@ def pit(
     if drawn.shape != outcome.shape:
         raise ForecastError(f"uniform numbers of shape {drawn.shape} for {outcome.shape} outcomes")
     return lower + drawn * (upper - lower)
+
+
+class SampleScores(NamedTuple):
+    """All scores of samples against what came; each [..., code]."""
+
+    crps: FloatArray
+    pit: FloatArray
+    """randomised"""
+    held: tuple[FloatArray, ...]
+    """whether central intervals held what came, by their levels"""
+
+
+def all_scores(
+    samples: FloatArray,
+    weights: FloatArray,
+    outcome: FloatArray,
+    uniform: FloatArray,
+    levels: Sequence[float],
+) -> SampleScores:
+    """What `crps`, `pit` and `coverage` give. Most of their time goes into sorting the samples,
+    which is done once for all of them."""
+    law = _law_of(samples, weights, outcome)
+    lower, upper = _pit_bounds(law, outcome)
+    held = tuple(_coverage(law, outcome, level).held for level in levels)
+    return SampleScores(_crps(law, outcome), lower + uniform * (upper - lower), held)
 
 
 def pit_histogram(
