@@ -1,112 +1,361 @@
-"""A cell network that has seen many worlds: does it help on one that it has not seen?
+"""A network that has seen many worlds: what it says of data that it has never been trained on.
 
-    python benchmarks/many_worlds.py train --worlds 40 --out network/
-    python benchmarks/many_worlds.py judge --network network/ --config gdelphi.toml
-    python benchmarks/many_worlds.py judge --network network/ --preset default [--seed N] [--law N]
+    python benchmarks/many_worlds.py draw --worlds 1000 --out worlds/ [--first 40000]
+    python benchmarks/many_worlds.py train worlds/ --out starter.safetensors [--worlds 250]
+    python benchmarks/many_worlds.py judge starter.safetensors --config gdelphi.toml [--history 120]
+    python benchmarks/many_worlds.py judge starter.safetensors --preset default [--law N]
 
-`train` draws laws (edges, lags, strengths, occasions, contagion, regimes, volumes), simulates
-counts of each without files, fits a stack to it and trains one cell network over all of them.
-`judge` compares three networks over the stack of other data, on its test days: *zero-shot*, as it
-is; *fine-tuned*, trained on from there; *from scratch*. Each has the weight that validation A and B
-give it, as in `gdelphi train`; the table has that, and what is gained against the stack, with 95%
-intervals.
+`draw` draws laws (edges, lags, strengths, occasions, contagion, regimes, volumes), simulates counts
+of each without files, thins them to between 1 in 40 and all of their rows, loosens most of them (a
+part of each stream's days is replaced by days from around it, so that dynamics are as weak as in
+real news), and keeps the columns of `stack/context.py` on some days of each. It goes on where it
+was. `train` trains the network of `stack/starter.py` over all of them, in minutes, and says how
+good it is on laws that it was not shown. `judge` compares, on validation and test days of a store
+or of a simulated world: baselines, the network as it is (*zero-shot*), trained on from there on the
+days before validation (*fine-tuned*), the same from nothing (*from scratch*), and the simple stack
+fitted on those days. `--history N` lets every block of 30 days see a store that began N days before
+it, as after a first ingestion; nothing is fine-tuned then.
 """
 
 import argparse
-import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
+from safetensors.numpy import load_file, save_file
+from torch import Tensor, nn
 
 from gdelphi.common.errors import GdelphiError
+from gdelphi.common.settings import load_settings
 from gdelphi.common.types import TARGETS, FloatArray
-from gdelphi.model.cell_fit import (
-    CellData,
-    CellSettings,
-    day_outcomes,
-    fit_cells,
-    train_cells,
-)
-from gdelphi.model.cell_inputs import CellInputs, cell_inputs
-from gdelphi.model.cell_network import CellConfig, CellNetwork
+from gdelphi.measures.count_panel import CountPanel
 from gdelphi.scores.probabilities import brier, skill
-from gdelphi.stack.fitted import STACK, CountForecasters
+from gdelphi.stack.context import FIRST_DAY, ContextTable, context_table
+from gdelphi.stack.linear import default_stack, expit, logit
+from gdelphi.stack.starter import FURTHEST, Starter, load_starter
 from gdelphi.world.config import world_config
 from gdelphi.world.draw_law import draw_law
-from stack import ask_all, simulated, simulated_stack, stored, tell
+from gdelphi.world.simulated_counts import simulated_count_panel
+from stack import stored_panel, target_days, tell
 
-FIRST_LAW = 10_000  # laws of training; others are for judging
+FIRST_LAW = 40_000  # laws of training; others are for judging
+SIZES = (130, 190, 260, 360, 500)  # days of a world
+STREAMS = (3, 9)
+CELLS = 120  # days times streams that are kept of a world
+LEAST_THINNED = 1 / 40
+LOOSENED = 0.6  # of the worlds
+AROUND = 45  # days from which another day is taken
+SHARD = 25  # worlds of a file
+HELD_OUT = 12  # one law of so many is not trained on
+WIDTH = 128
+DROPOUT = 0.1
+BATCH = 4096
+LEARNING_RATE, WEIGHT_DECAY, WARM_UP, EMA = 1e-3, 0.05, 100, 0.998
 FINE_TUNING = 0.3  # of the learning rate
+PARTS = (1.0, 1.0, 0.3)  # of what is added that counts, chosen on validation days of real data
+BLOCK = 30  # days that see one and the same beginning of a store
+RIDGE_DAYS = 365  # that the simple stack learns from
+Part = dict[str, np.ndarray]
 
 
-def world_cells(law: int, days: int, streams: int) -> tuple[CellInputs, FloatArray]:
-    """What a cell network is shown of a drawn world on the days of fitting, and what came."""
-    size = {"seed": law, "days": days, "streams": streams}
-    counts, _ = simulated_stack(draw_law(world_config("default", size), law))
-    known = counts.fit.out_of_fold
-    fitted = [date.fromordinal(day) for day in known.days.tolist()]
-    inputs = cell_inputs(counts, fitted, known.answers, None, before=CellConfig.days)
-    return inputs, np.stack([day_outcomes(counts.panel.roots, day, week=False) for day in fitted])
+# --- worlds ---------------------------------------------------------------------------------------
+
+
+def thinned(panel: CountPanel, part: float, random: np.random.Generator) -> CountPanel:
+    """A panel of a random part of its rows."""
+    roots = panel.roots
+    counts = random.binomial(roots.counts, part)
+    weights = roots.weights * counts / np.maximum(roots.counts, 1)
+    few = {
+        name: random.binomial(getattr(panel, name), part).astype(getattr(panel, name).dtype)
+        for name in ("fine", "pairs", "acted", "world")
+    }
+    kept = replace(roots, counts=counts, weights=weights, volume=counts.sum(axis=2))
+    return replace(panel, roots=kept, **few)
+
+
+def loosened(panel: CountPanel, part: float, random: np.random.Generator) -> CountPanel:
+    """A panel with a part of each stream's days replaced by other days of it from around: levels
+    stay, what follows from what is lost there."""
+    roots = panel.roots
+    there = np.flatnonzero(roots.present)
+    old = (roots.counts, roots.weights, roots.volume, panel.fine)
+    new = [values.copy() for values in old]
+    for stream in range(len(roots.streams)):
+        places = np.flatnonzero(random.random(len(there)) < part)
+        moved = places + random.integers(-AROUND, AROUND + 1, len(places))
+        other = there[np.clip(moved, 0, len(there) - 1)]
+        for values, before in zip(new, old, strict=True):
+            values[stream, there[places]] = before[stream, other]
+    counts, weights, volume, fine = new
+    return replace(
+        panel, roots=replace(roots, counts=counts, weights=weights, volume=volume), fine=fine
+    )
+
+
+def drawn_world(law: int) -> ContextTable:
+    """Columns of some days of a world, and what came."""
+    random = np.random.default_rng(law)
+    streams = int(random.integers(STREAMS[0], STREAMS[1] + 1))
+    size = {"seed": law, "days": int(random.choice(SIZES)), "streams": streams}
+    panel = simulated_count_panel(draw_law(world_config("default", size), law))
+    part = float(np.exp(random.uniform(np.log(LEAST_THINNED), np.log(1.3))))
+    if part < 1:
+        panel = thinned(panel, part, random)
+    if random.random() < LOOSENED:
+        panel = loosened(panel, random.random(), random)
+    days = np.flatnonzero(panel.roots.present)
+    days = days[days >= FIRST_DAY + 15]  # surges need sixty days before them, some are missing
+    number = min(len(days), CELLS // streams)
+    return context_table(panel, sorted(random.choice(days, number, replace=False)))
+
+
+def draw(given: argparse.Namespace) -> None:
+    """Keep the columns of many worlds."""
+    given.out.mkdir(parents=True, exist_ok=True)
+    for first in range(given.first, given.first + given.worlds, SHARD):
+        path = given.out / f"{first}.safetensors"
+        if path.exists():
+            continue
+        found: dict[str, list[np.ndarray]] = {"columns": [], "base": [], "outcomes": [], "law": []}
+        for law in range(first, first + SHARD):
+            try:
+                table = drawn_world(law)
+            except GdelphiError as error:  # a law that is refused, or a world without enough days
+                tell(f"law {law}: {error}")
+                continue
+            flat = {name: v.reshape(-1, v.shape[-1]) for name, v in table._asdict().items()}
+            found["columns"].append(flat["columns"].astype(np.float16))
+            found["base"].append(flat["base"])
+            found["outcomes"].append(flat["outcomes"])
+            found["law"].append(np.full(len(flat["base"]), law))
+        save_file({name: np.concatenate(values) for name, values in found.items()}, path)
+        tell(f"worlds to {first + SHARD}, {process_time():.0f} s of CPU")
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+class StarterNetwork(nn.Module):
+    """The network of `stack/starter.py`, to be trained."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(columns, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.out = nn.Linear(WIDTH, len(TARGETS), bias=False)
+        self.linear = nn.Linear(columns, len(TARGETS))
+        for layer in (self.out, self.linear):
+            nn.init.zeros_(layer.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, shown: Tensor) -> Tensor:
+        """What is added to the base, [row, target]."""
+        hidden = F.gelu(self.first(shown), approximate="tanh")
+        hidden = F.dropout(hidden, DROPOUT, self.training)
+        more = F.gelu(self.second(hidden), approximate="tanh")
+        hidden = hidden + F.dropout(more, DROPOUT, self.training)
+        added: Tensor = self.out(hidden) + self.linear(shown)
+        return added
+
+    def starter(self, mean: np.ndarray, deviation: np.ndarray, part: Sequence[float]) -> Starter:
+        """As it is kept."""
+
+        def affine(layer: nn.Linear) -> np.ndarray:
+            weight, bias = (x.detach().numpy() for x in (layer.weight, layer.bias))
+            return np.ascontiguousarray(np.vstack([weight.T, bias]).astype(np.float32))
+
+        out = np.ascontiguousarray(self.out.weight.detach().numpy().T)
+        layers = affine(self.first), affine(self.second), out, affine(self.linear)
+        return Starter(mean, deviation, *layers, np.array(part, np.float32))
+
+    @classmethod
+    def from_starter(cls, starter: Starter) -> "StarterNetwork":
+        """The network that was kept."""
+        network = cls(len(starter.mean))
+        with torch.no_grad():
+            for name in ("first", "second", "linear"):
+                layer, matrix = getattr(network, name), getattr(starter, name)
+                layer.weight.copy_(torch.from_numpy(matrix[:-1].T.copy()))
+                layer.bias.copy_(torch.from_numpy(matrix[-1].copy()))
+            network.out.weight.copy_(torch.from_numpy(starter.out.T.copy()))
+        return network
+
+
+def trained(
+    network: StarterNetwork, data: Part, scale: tuple[np.ndarray, np.ndarray], *, steps: int,
+    rate: float = LEARNING_RATE,
+) -> StarterNetwork:  # fmt: skip
+    """The EMA of the network, trained on rows of columns, bases and outcomes."""
+    torch.manual_seed(0)
+    random, (mean, deviation) = np.random.default_rng(0), scale
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=WEIGHT_DECAY)
+    average = {name: value.clone() for name, value in network.state_dict().items()}
+    network.train()
+    for step in range(1, steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1, step / WARM_UP) * (1 + np.cos(np.pi * step / steps)) / 2
+        rows = np.sort(random.integers(0, len(data["base"]), BATCH))
+        columns = (data["columns"][rows].astype(np.float32) - mean) / deviation
+        shown = torch.from_numpy(np.clip(columns, -FURTHEST, FURTHEST))
+        base, came = (torch.from_numpy(data[name][rows]) for name in ("base", "outcomes"))
+        known = ~(base.isnan() | came.isnan())
+        logits = network(shown) + base.nan_to_num()
+        losses = F.binary_cross_entropy_with_logits(logits, came.nan_to_num(), reduction="none")
+        loss = (losses * known).sum() / known.sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay = min(EMA, step / (step + 10))
+        for name, value in network.state_dict().items():
+            average[name].mul_(decay).add_(value, alpha=1 - decay)
+        if step % 500 == 0:
+            tell(f"step {step} of {steps}")
+    network.load_state_dict(average)
+    return network.eval()
 
 
 def train(given: argparse.Namespace) -> None:
-    """Train one network over many worlds, and keep it."""
-    shown, came = [], []
-    for number in range(given.worlds):
-        tell(f"world {number + 1} of {given.worlds}")
-        inputs, outcomes = world_cells(FIRST_LAW + number, given.days, given.streams)
-        shown.append(inputs)
-        came.append(outcomes)
-    fewest = min(map(len, came))  # days, the last ones; worlds stand beside each other as streams
-    together = CellInputs(
-        *(np.concatenate([one[-fewest:] for one in each], 1) for each in zip(*shown, strict=True))
+    """Train over the worlds of a folder."""
+    parts = [load_file(path) for path in sorted(given.worlds_folder.glob("*.safetensors"))]
+    data = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    laws = np.unique(data["law"])
+    held = laws[::HELD_OUT]
+    shown = np.setdiff1d(laws, held)[: given.worlds]
+    inside, outside = np.isin(data["law"], shown), np.isin(data["law"], held)
+    some = data["columns"][inside][::7].astype(np.float32)
+    scale = some.mean(axis=0), np.maximum(some.std(axis=0), 1e-2)
+    rows = {name: values[inside] for name, values in data.items()}
+    network = trained(StarterNetwork(some.shape[1]), rows, scale, steps=given.steps)
+    starter = network.starter(*scale, PARTS)
+    save_file(starter._asdict(), given.out)
+    columns, base, came = (
+        data[name][outside].astype(np.float32)[:, None, None]
+        for name in ("columns", "base", "outcomes")
     )
-    data = CellData(together, np.concatenate([x[-fewest:] for x in came], 1), torch.device("cpu"))
-    config = CellConfig(columns=together.columns.shape[-1], roots=together.columns.shape[2])
-    settings = CellSettings(epochs=given.epochs, most_steps=given.steps)
-    network = train_cells(config, data, np.arange(fewest), settings=settings, on_step=tell)
-    given.out.mkdir(parents=True, exist_ok=True)
-    save_file(network.state_dict(), given.out / "model.safetensors")
-    (given.out / "config.json").write_text(json.dumps(config.to_dict()) + "\n", encoding="utf-8")
-    size = (given.out / "model.safetensors").stat().st_size
-    print(f"{given.worlds} worlds, {fewest} days of each; {size / 1e6:.2f} MB in {given.out}")
+    whole = starter._replace(part=np.ones(len(TARGETS), np.float32))
+    said = whole.probabilities(ContextTable(columns, base, came))
+    gains = [
+        1 - np.nanmean((said[..., n] - came[..., n]) ** 2)
+        / np.nanmean((expit(base[..., n]) - came[..., n]) ** 2)
+        for n in range(len(TARGETS))
+    ]  # fmt: skip
+    print(
+        f"{len(shown)} worlds, {inside.sum():,} cells, {given.out.stat().st_size / 1e6:.2f} MB; on "
+        f"{len(held)} worlds that it has not seen, against the mean of three baselines: "
+        + " / ".join(f"{gain:+.2%}" for gain in gains)
+    )
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def cut(panel: CountPanel, first: int, last: int) -> CountPanel:
+    """The days of a panel from one position to another, both in it."""
+    roots, days = panel.roots, slice(first, last + 1)
+    kept = replace(
+        roots, days=roots.days[days], present=roots.present[days], counts=roots.counts[:, days],
+        weights=roots.weights[:, days], volume=roots.volume[:, days],
+    )  # fmt: skip
+    return replace(
+        panel, roots=kept, fine=panel.fine[:, days], pairs=panel.pairs[days],
+        acted=panel.acted[:, days], world=panel.world[days],
+    )  # fmt: skip
+
+
+def tables_of(panel: CountPanel, positions: np.ndarray, history: int) -> ContextTable:
+    """Columns of target days; with `history` each block of them sees so many days before it."""
+    if not history:
+        return context_table(panel, positions)
+    blocks = []
+    for start in range(0, len(positions), BLOCK):
+        own = positions[start : start + BLOCK]
+        first = max(int(own[0]) - history, 0)
+        blocks.append(context_table(cut(panel, first, int(own[-1])), own - first))
+    return ContextTable(*(np.concatenate(values) for values in zip(*blocks, strict=True)))
+
+
+def simple_stack(panel: CountPanel, positions: np.ndarray, history: int) -> FloatArray:
+    """What the simple stack says of target days, fitted on the days before each block of them, at
+    most a year of them; [day, stream, root, target]."""
+    said = []
+    size = BLOCK if history else len(positions)
+    for start in range(0, len(positions), size):
+        own = positions[start : start + size]
+        first = max(int(own[0]) - history, 0) if history else 0
+        roots = cut(panel, first, int(own[-1])).roots
+        learned = range(max(FIRST_DAY, int(own[0]) - first - RIDGE_DAYS), int(own[0]) - first)
+        stack = default_stack().fit(roots, [roots.days[at] for at in learned])
+        for at in own - first:
+            example = stack.example(roots, roots.days[at])
+            shape = (len(roots.streams), len(roots.codes))
+            said.append([stack.answer(example, target).reshape(shape) for target in TARGETS])
+    return np.moveaxis(np.array(said), 1, -1)
+
+
+def rows_of(table: ContextTable) -> Part:
+    return {name: v.reshape(-1, v.shape[-1]) for name, v in table._asdict().items()}
 
 
 def judge(given: argparse.Namespace) -> None:
-    """Compare the network, as it is and trained on, with one from scratch."""
-    facts = json.loads((given.network / "config.json").read_text(encoding="utf-8"))
-    seen = CellNetwork(CellConfig(**facts)).eval()
-    seen.load_state_dict(load_file(given.network / "model.safetensors"))
-    scratch = CellSettings()
-    config = None
+    """Compare the network with baselines and with the simple stack."""
+    starter = load_starter(given.weights)
     if given.preset:
         config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
         config = config if given.law is None else draw_law(config, given.law)
-    fitted = simulated(config, scratch) if config else stored(given.config, scratch)
-    # These networks speak of tomorrow only.
-    counts = CountForecasters(replace(fitted.counts.fit, week=None), fitted.counts.panel)
-    tuned = replace(scratch, learning_rate=FINE_TUNING * scratch.learning_rate)
-    none = replace(scratch, epochs=0)
-    fits = {
-        "zero-shot": fit_cells(counts, none, on_step=tell, start=seen),
-        "fine-tuned": fit_cells(counts, tuned, on_step=tell, start=seen),
-        "from scratch": fit_cells(counts, scratch, on_step=tell),
+        panel = simulated_count_panel(config)
+        from gdelphi.common.sections import SplitSettings
+        from gdelphi.common.splits import split_days
+
+        first, last = panel.roots.days[0], panel.roots.days[-1]
+        days = target_days(panel.roots, split_days(first, last, SplitSettings()))
+    else:
+        settings = load_settings(given.config, {}).settings
+        panel, found = stored_panel(settings)
+        days = {name: list(part) for name, part in found.items()}
+
+    def positions(part: Sequence[date]) -> np.ndarray:
+        at = np.array([(day - panel.roots.days[0]).days for day in part])
+        return at[at >= FIRST_DAY][:: given.every]
+
+    networks = {"zero-shot": starter}
+    if not given.history:
+        learned = rows_of(tables_of(panel, positions(days["train"])[-given.most :], 0))
+        scale, whole = (starter.mean, starter.deviation), (1.0,) * len(TARGETS)
+        begun = {
+            "fine-tuned": (StarterNetwork.from_starter(starter), FINE_TUNING * LEARNING_RATE),
+            "from scratch": (StarterNetwork(len(starter.mean)), LEARNING_RATE),
+        }
+        for name, (network, rate) in begun.items():
+            made = trained(network, learned, scale, steps=given.steps, rate=rate)
+            networks[name] = made.starter(*scale, whole)
+    print(f"{len(panel.roots.streams)} streams; skill against the mean of three baselines\n")
+    print(f"| days | forecaster | {' | '.join(TARGETS)} |\n|{'---|' * (2 + len(TARGETS))}")
+    parts = {
+        "validation": [*days["validation_a"], *days["validation_b"]],
+        "test": days["test"],
     }
-    days = fitted.days["test"][:: given.every]
-    print(f"{len(days)} test days from {days[0]} to {days[-1]}\n")
-    print(f"| cell network | {' | '.join(TARGETS)} | weights |\n|{'---|' * 5}")
-    for name, cells in fits.items():
-        said, came = ask_all(fitted._replace(cells=cells), [], days)
-        gains = [
-            skill(brier(said["direct"][n], came[n]), brier(said[STACK][n], came[n]))
-            for n in range(len(TARGETS))
-        ]
-        row = [f"{one.value:+.3%} ({one.low:+.3%} to {one.high:+.3%})" for one in gains]
-        print(f"| {name} | {' | '.join(row)} | {' / '.join(f'{w:g}' for w in cells.weights)} |")
+    for part, of_part in parts.items():
+        at = positions(of_part)
+        table = tables_of(panel, at, given.history)
+        said = {name: one.probabilities(table) for name, one in networks.items()}
+        whole_part = starter._replace(part=np.ones(len(TARGETS), np.float32))
+        said["zero-shot, all of it"] = whole_part.probabilities(table)
+        said["simple stack, fitted"] = simple_stack(panel, at, given.history)
+        bar = expit(table.base.astype(np.float64))
+        for name, chances in said.items():
+            gains = [
+                skill(*(brier(x[..., n], table.outcomes[..., n]) for x in (chances, bar)))
+                for n in range(len(TARGETS))
+            ]
+            cells = [f"{one.value:+.2%} ({one.low:+.2%} to {one.high:+.2%})" for one in gains]
+            print(f"| {len(at)} of {part} | {name} | {' | '.join(cells)} |", flush=True)
+        if given.keep:
+            np.savez(given.keep / f"{part}.npz", at=at, zero=logit(said["zero-shot"]))
 
 
 def main() -> None:
@@ -114,23 +363,31 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True)
-    making = commands.add_parser("train")
-    making.add_argument("--worlds", type=int, default=40)
-    making.add_argument("--days", type=int, default=400)
-    making.add_argument("--streams", type=int, default=8)
-    making.add_argument("--epochs", type=int, default=6)
-    making.add_argument("--steps", type=int, default=6000, help="at most")
-    making.add_argument("--out", type=Path, required=True)
-    making.set_defaults(run=train)
+    drawing = commands.add_parser("draw")
+    drawing.add_argument("--worlds", type=int, default=1000)
+    drawing.add_argument("--first", type=int, default=FIRST_LAW, help="law of the first")
+    drawing.add_argument("--out", type=Path, required=True)
+    drawing.set_defaults(run=draw)
+    training = commands.add_parser("train")
+    training.add_argument("worlds_folder", type=Path)
+    training.add_argument("--worlds", type=int, default=10**6, help="at most so many")
+    training.add_argument("--steps", type=int, default=2000)
+    training.add_argument("--out", type=Path, required=True)
+    training.set_defaults(run=train)
     judging = commands.add_parser("judge")
-    judging.add_argument("--network", type=Path, required=True)
+    judging.add_argument("weights", type=Path)
     judging.add_argument("--config", type=Path)
     judging.add_argument("--preset")
     judging.add_argument("--seed", type=int)
     judging.add_argument("--law", type=int)
+    judging.add_argument("--history", type=int, default=0, help="days of a store; 0: all")
     judging.add_argument("--every", type=int, default=1, help="days from one to the next")
+    judging.add_argument("--most", type=int, default=600, help="training days to fine-tune on")
+    judging.add_argument("--steps", type=int, default=600, help="of fine-tuning")
+    judging.add_argument("--keep", type=Path, help="folder for what it says")
     judging.set_defaults(run=judge)
     given = parser.parse_args()
+    torch.set_num_threads(1)  # the products are small
     try:
         given.run(given)
     except GdelphiError as error:

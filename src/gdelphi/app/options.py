@@ -19,6 +19,7 @@ from gdelphi.common.settings import (
 )
 
 FURTHEST = 7  # days ahead that are forecast
+CURRENT = "current"  # among the models: the one in use
 
 
 def parse_day(text: str) -> date:
@@ -163,13 +164,18 @@ def model_folder(settings: Settings, given: Path | None) -> Path:
     """The model that is meant: without one given, the one in use."""
     if given is not None:
         return given
-    current = settings.flows.models / "current"
-    if not current.exists():
+    current = settings.flows.models / CURRENT
+    if not model_in_use(settings):
         raise ConfigError(
             f"no model is in use, {current} is not there: `gdelphi promote` takes a trained one "
             "into use, --model names another"
         )
     return current
+
+
+def model_in_use(settings: Settings) -> bool:
+    """Whether a model has been taken into use."""
+    return (settings.flows.models / CURRENT).exists()
 
 
 def let_threads_sleep() -> None:

@@ -132,12 +132,18 @@ class Stack:
         """An example of each of these target days that is present."""
         examples = []
         for day in days:
-            origin = day - timedelta(days=horizon)
-            outcome = outcomes(history, origin, horizon)
+            outcome = outcomes(history, day - timedelta(days=horizon), horizon)
             if not np.isnan(outcome["occurs"]).all():
-                answers = ask(self.members, history, origin, horizon)
-                examples.append(StackExample(day, self._matrices(history, answers), outcome))
+                examples.append(self.example(history, day, horizon))
         return examples
+
+    def example(self, history: History, day: date, horizon: int = 1) -> "StackExample":
+        """The example of a target day, whose outcomes may not be known yet."""
+        origin = day - timedelta(days=horizon)
+        answers = ask(self.members, history, origin, horizon)
+        return StackExample(
+            day, self._matrices(history, answers), outcomes(history, origin, horizon)
+        )
 
     def fit_examples(
         self, examples: Sequence["StackExample"], like: Coefficients | None = None

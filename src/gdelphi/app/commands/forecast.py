@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -25,6 +25,7 @@ from gdelphi.app.options import (
     WaitOption,
     let_threads_sleep,
     model_folder,
+    model_in_use,
     parse_day,
     settings_from,
 )
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gdelphi.forecast.summary import HeadlineProbability, StreamSummary, WeekSummary
 
 FEW = 3  # streams that are shown one by one
+STARTER_EVENTS = 8  # of a stream, by the shipped network
 NAMED = {"nearest": "the nearest observed phrase", "namer": "the namer"}
 ARGUMENTS = {"actor1": "who", "actor2": "to whom", "region": "where"}
 
@@ -82,8 +84,14 @@ def command(
     is likely to do what to whom. A forecast is a folder of its own that is never written over; the
     same one asked for again is found. With --to there is one from each day, by the workers that
     flows.runner names, if it does.
+
+    While no model has been taken into use, the network that comes with gdelphi says what it can:
+    probabilities of tomorrow's roots, which are not kept.
     """
     settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    if model is None and to is None and not model_in_use(settings):
+        _show_starter(settings, origin, streams, allow_partial, as_of, json=json)
+        return
     let_threads_sleep()
     with Steps() as steps:
         from gdelphi.forecast.forecast import ForecastRequest, forecast
@@ -103,6 +111,49 @@ def command(
         show_forecasts(results, json=json)
     else:
         show_forecast(result, json=json)
+
+
+def _show_starter(
+    settings: "Settings",
+    origin: "date | Literal['latest']",
+    streams: str,
+    allow_partial: bool,
+    as_of: date | None,
+    *,
+    json: bool,
+) -> None:
+    """Print what the shipped network says."""
+    with Steps() as steps:
+        from gdelphi.forecast.starter import starter_forecast
+
+        steps.step("no model is in use: asking the network that comes with gdelphi")
+        found = starter_forecast(
+            settings, origin=origin, streams=streams, allow_partial=allow_partial, as_of=as_of
+        )
+    if json:
+        print_json({"model": None, "target_day": found.target_day, **asdict(found)})
+        return
+    head = f"forecast of {found.target_day:%A} {found.target_day} from {found.origin}"
+    out.print(Text(head, style="bold"))
+    told = (
+        f"no model has been trained on this store: this is what a network says that was trained on "
+        f"simulated worlds and reads the last {found.days} days; nothing is kept. `gdelphi embed` "
+        "and `gdelphi train` make a model of your own, `gdelphi promote` takes it into use"
+    )
+    out.print(Text(told, style="yellow"))
+    if found.partial:
+        out.print(Text("PARTIAL: the origin's news day was not complete", style="yellow"))
+    several = len(found.streams) > FEW
+    shown = table("stream", "code", "event", ">headline", ">usual", ">occurs", ">surge")
+    for stream in found.streams:
+        unusual = sorted(stream.events, key=lambda event: -abs(event.headline - event.usual))
+        events = unusual[:1] if several else stream.events[:STARTER_EVENTS]
+        for event in events:
+            said = map(percent, (event.headline, event.usual, event.occurs, event.surge))
+            shown.add_row(*map(Text, (stream.stream, event.code, event.label, *said)))
+    if several:
+        out.print("the headline of each stream that is furthest from what is usual")
+    out.print(shown)
 
 
 def _from_days(
