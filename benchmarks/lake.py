@@ -2,7 +2,7 @@
 
     python benchmarks/lake.py equal --demo data/demo
     python benchmarks/lake.py kills --kills 50
-    python benchmarks/lake.py readers --demo data/demo --readers 8 --seconds 600
+    python benchmarks/lake.py readers --demo data/demo --days 40 --readers 8 --seconds 600
 
 equal runs ingest, status, embed, forecast and report of a demo on both, compares what they left by
 digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with their ratios.
@@ -11,8 +11,8 @@ kills ends an ingestion into a lake at random moments, restarts PostgreSQL twice
 other versions of files meanwhile, and compares with an undisturbed run.
 
 readers ingests the demo's archive, then all of it again and again in small transactions, alone and
-beside readers who ask without pause. Prints their errors and times, and how much longer the writer
-took.
+beside readers who look at an answer for 0.2 to 1 seconds before they ask again (`--pause`; 0 0 is
+without pause). Prints their errors and times, and how much longer the writer took.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.settings import Settings, load_settings
@@ -244,15 +244,16 @@ def make_versions(archive: Path, version: int) -> None:
 # --- readers --------------------------------------------------------------------------------------
 
 
-def readers(demo: Path, number: int, seconds: float) -> int:
+def readers(demo: Path, days: int, habits: "Habits", seconds: float) -> int:
     """Readers beside a writer, on both; the number of errors."""
     errors = 0
     with surroundings() as (folder, server):
+        archive = first_days(demo / "archive", folder / "archive", days)
         for kind in KINDS:
-            config = write_config(folder / kind, kind, server, demo.absolute() / "archive")
+            config = write_config(folder / kind, kind, server, archive)
             ingest_all(config)
-            alone = ingest_all(config, "--force")
-            asked = Readers(load_settings(config).settings, number)
+            alone = min(ingest_all(config, "--force") for _ in range(2))
+            asked = Readers(load_settings(config).settings, habits)
             asked.start()
             beside = []
             while sum(beside) < seconds:
@@ -263,10 +264,19 @@ def readers(demo: Path, number: int, seconds: float) -> int:
             mean = statistics.mean(beside)
             print(
                 f"  writer: {alone:.1f} s alone; {len(beside)} times beside them, {mean:.1f} s "
-                f"each, {mean / alone:.2f} times as long",
+                f"each, {mean / alone:.2f} times as long; load {os.getloadavg()[1]:.1f}",
                 flush=True,
             )
     return errors
+
+
+def first_days(archive: Path, folder: Path, days: int) -> Path:
+    """A folder with the first files of an archive."""
+    folder.mkdir()
+    files = sorted(archive.glob("*.zip"))[:days]
+    for path in files:
+        shutil.copyfile(path, folder / path.name)
+    return folder
 
 
 def ingest_all(config: Path, *words: str) -> float:
@@ -281,20 +291,30 @@ def ingest_all(config: Path, *words: str) -> float:
     return time.perf_counter() - began
 
 
-class Readers:
-    """Threads that ask without pause, as those of the API do."""
+class Habits(NamedTuple):
+    """How many readers there are, and how long each looks at an answer."""
 
-    def __init__(self, settings: Settings, number: int) -> None:
+    readers: int
+    pause: tuple[float, float]
+
+
+class Readers:
+    """Threads that ask, as those of the API do."""
+
+    def __init__(self, settings: Settings, habits: Habits) -> None:
+        self._pause = habits.pause
         self._settings = settings.model_copy(update={"store_wait_seconds": 120.0})
         self._shared = SharedReading(self._settings)
         self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=[n]) for n in range(number)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=[n]) for n in range(habits.readers)
+        ]
         self.times: list[float] = []
         self.errors: list[str] = []
 
     def _ask(self, number: int) -> None:
-        place = number
-        while not self._end.is_set():
+        place, rng = number, random.Random(number)
+        while not self._end.wait(rng.uniform(*self._pause)):
             place += 1
             began = time.perf_counter()
             try:
@@ -337,6 +357,8 @@ def main() -> None:
     parser.add_argument("--demo", type=Path, default=Path("data/demo"))
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--readers", type=int, default=8)
+    parser.add_argument("--days", type=int, default=40, help="of the demo, for the readers")
+    parser.add_argument("--pause", type=float, nargs=2, default=[0.2, 1.0], metavar="SECONDS")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -345,7 +367,8 @@ def main() -> None:
         sys.exit(bool(equal(asked.demo)))
     if asked.what == "kills":
         sys.exit(bool(kills(asked.kills, asked.seed)))
-    sys.exit(bool(readers(asked.demo, asked.readers, asked.seconds)))
+    habits = Habits(asked.readers, (asked.pause[0], asked.pause[1]))
+    sys.exit(bool(readers(asked.demo, asked.days, habits, asked.seconds)))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -193,6 +194,13 @@ class Lake:
 
     def snapshot(self, run: RunSql) -> int | None:
         return int(run(f"SELECT id FROM {DATABASE}.current_snapshot()")[0][0])
+
+    def snapshot_time(self, run: RunSql) -> datetime | None:
+        found = run(
+            f"SELECT epoch_us(snapshot_time) FROM {DATABASE}.snapshots() "
+            f"WHERE snapshot_id = {self.snapshot(run)}"
+        )
+        return datetime.fromtimestamp(found[0][0] / 1e6, UTC) if found else None
 
     def compact(self, run: RunSql) -> None:
         run(f"CALL {DATABASE}.merge_adjacent_files()")

@@ -21,6 +21,7 @@ from gdelphi.app.options import (
     ModelOption,
     OriginOption,
     PartialOption,
+    SnapshotOption,
     StoreOption,
     WaitOption,
     let_threads_sleep,
@@ -70,6 +71,7 @@ def command(
         ),
     ] = None,
     as_of: CompleteAsOfOption = None,
+    as_of_snapshot: SnapshotOption = None,
     out: ForecastsOption = None,
     json: JsonOption = False,
     store: StoreOption = None,
@@ -83,7 +85,9 @@ def command(
     same one asked for again is found. With --to there is one from each day, by the workers that
     flows.runner names, if it does.
     """
-    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    settings = settings_from(
+        config, store=store, store_wait_seconds=wait, store_as_of=as_of_snapshot
+    ).settings
     let_threads_sleep()
     with Steps() as steps:
         from gdelphi.forecast.forecast import ForecastRequest, forecast
