@@ -8,7 +8,8 @@ equal runs ingest, status, embed, forecast and report of a demo on both, compare
 digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with their ratios.
 
 kills ends an ingestion into a lake at random moments, restarts PostgreSQL twice on the way, brings
-other versions of files meanwhile, and compares with an undisturbed run.
+other versions of files meanwhile, has two of them at once at the end, and compares with an
+undisturbed run. Prints what they said of waiting and of trying again.
 
 readers ingests the demo's archive, then all of it again and again in small transactions, alone and
 beside readers who look at an answer for 0.2 to 1 seconds before they ask again (`--pause`; 0 0 is
@@ -191,6 +192,7 @@ def kills(number: int, seed: int) -> int:
     """Kill an ingestion that often; 1 if what it ends in is not what an undisturbed run gives."""
     rng = random.Random(seed)
     struck = ended = restarts = 0
+    said: list[str] = []
     with surroundings() as (folder, server):
         archive = folder / "archive"
         make_versions(archive, 0)
@@ -198,36 +200,90 @@ def kills(number: int, seed: int) -> int:
         for place in range(number):
             if place and place % max(1, number // 5) == 0:
                 make_versions(archive, place)  # other rows at the source: there is work again
-            process = subprocess.Popen(
-                [sys.executable, "-c", DRIVER, "2", "ingest", "--config", str(config),
-                 "--since", "2014-01-01", "--wait", "60"],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            assert process.stdout is not None
-            with process, process.stdout:
-                process.stdout.readline()
+            with Writer(config, folder / "said") as writer:
                 time.sleep(rng.uniform(0.2, 6.0))
                 if place in (number // 3, 2 * number // 3):
                     server.restart()
                     restarts += 1
-                done = process.poll() is not None
-                process.kill()
+                    writer.await_words("trying again")
+                done = writer.kill()
+                said += writer.notes()
             struck, ended = struck + (not done), ended + done
             print(f"{place + 1} of {number}: {struck} struck", file=sys.stderr, flush=True)
-        for path in (config, write_config(folder / "calm", "file", server, archive)):
-            run_timed("ingest", "--config", str(path), "--since", "2014-01-01")
+        make_versions(archive, 2)
+        said += two_writers(config, folder)
+        calm = write_config(folder / "calm", "file", server, archive)
+        run_timed("ingest", "--config", str(calm), "--since", "2014-01-01")
         one, other = (digests(load_settings(folder / name / "gdelphi.toml").settings)
                       for name in ("killed", "calm"))  # fmt: skip
         left = len(list((folder / "killed" / "store").rglob("*.parquet")))
         words = ("store", "compact", "--json", "--keep-days", "0", "--config", str(config))
         kept = json.loads(run_timed(*words)[2])["after"]["files"]
         same = one == other == digests(load_settings(config).settings)
+    for line in said:
+        print(f"  {line}")
     print(
         f"{number} runs, {struck} killed on the way, {ended} had ended; PostgreSQL restarted "
         f"{restarts} times; {one['events'][0]:,} events, {left} files, {kept} when compacted: "
         f"{'the content of an undisturbed run' if same else 'OTHER CONTENT'}"
     )
-    return not same
+    waited = any("waiting for process" in line for line in said)
+    return not (same and waited)
+
+
+class Writer:
+    """An ingestion in small transactions, in a process of its own."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._log = log
+        with log.open("w") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", DRIVER, "2", "ingest", "--config", str(config),
+                 "--since", "2014-01-01", "--wait", "60"],
+                stdout=subprocess.PIPE, stderr=said,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it has imported all
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def await_words(self, words: str) -> None:
+        """Until it has said something, or has ended."""
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit and self._process.poll() is None:
+            if words in self._log.read_text():
+                return
+            time.sleep(0.1)
+
+    def kill(self) -> bool:
+        """True if it had ended by itself."""
+        done = self._process.poll() is not None
+        self._process.kill()
+        return done
+
+    def end(self) -> None:
+        """Wait for it."""
+        self._process.communicate()
+        if self._process.returncode:
+            raise SystemExit(self._log.read_text())
+
+    def notes(self) -> list[str]:
+        """What it said of waiting and of trying again."""
+        lines = self._log.read_text().splitlines()
+        return [line for line in lines if line.startswith("... ")]
+
+
+def two_writers(config: Path, folder: Path) -> list[str]:
+    """Two ingestions at once: both end well, and what they said of each other."""
+    with Writer(config, folder / "first") as one, Writer(config, folder / "second") as other:
+        one.end()
+        other.end()
+        return [f"two writers: {line}" for line in (*one.notes(), *other.notes())]
 
 
 def make_versions(archive: Path, version: int) -> None:
