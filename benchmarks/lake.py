@@ -239,7 +239,7 @@ class Writer:
         with log.open("w") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", DRIVER, "2", "ingest", "--config", str(config),
-                 "--since", "2014-01-01", "--wait", "60"],
+                 "--since", "2014-01-01", "--wait", "600"],
                 stdout=subprocess.PIPE, stderr=said,
             )  # fmt: skip
         assert self._process.stdout is not None
@@ -249,8 +249,10 @@ class Writer:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        assert self._process.stdout is not None
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdout.close()
 
     def await_words(self, words: str) -> None:
         """Until it has said something, or has ended."""
@@ -268,8 +270,7 @@ class Writer:
 
     def end(self) -> None:
         """Wait for it."""
-        self._process.communicate()
-        if self._process.returncode:
+        if self._process.wait():
             raise SystemExit(self._log.read_text())
 
     def notes(self) -> list[str]:

@@ -29,6 +29,7 @@ from helpers.training_world import one_thread
 __all__ = ["one_thread", "postgres", "predictor", "settings"]
 FUTURES = 4
 STREAMS = "top2"
+EARLIER = 30  # days that are left out: the others are enough for a forecast
 
 
 def files_in(folder: Path) -> dict[str, str]:
@@ -86,6 +87,9 @@ class Morning:
 def morning(settings: Settings, predictor: Predictor, postgres: Any, tmp_path: Path) -> Any:
     """A day is known, and two are to come."""
     stage = make_stage(tmp_path / "stage", settings, hidden=2)
+    for path in sorted(stage.archive.glob("*.zip"))[:EARLIER]:
+        path.unlink()
+    write_lists(stage.archive)
     lake = postgres.make_lake(tmp_path.name.replace("-", "_"), stage.folder)
     with in_one_process():
         yield Morning(stage, lake, predictor.folder)

@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from gdelphi.common.checksums import CHECKSUMS
 from gdelphi.common.files import atomic_write
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
@@ -30,6 +29,8 @@ def with_past_measures(settings: Settings, *, on_step: OnStep = silent) -> Setti
     those that are there are of another."""
     state = at_one_state(settings)
     present = measures_folder(settings)
+    if not (present / "space" / "space.json").exists():
+        return state  # nothing has been measured: whoever needs that will say so
     if DayFolder(present / "clouds").made_from() == day_fingerprints(state):
         return state
     past = present.with_name(f"{present.name}.as-of-{state.store_as_of}")
@@ -45,7 +46,7 @@ def with_past_measures(settings: Settings, *, on_step: OnStep = silent) -> Setti
 
 def _share(source: str, target: str) -> None:
     """One more name for a file, or a copy where that cannot be, or where it is written into."""
-    if Path(source).suffix in SHARED and Path(source).name != CHECKSUMS:
+    if Path(source).suffix in SHARED:
         try:
             os.link(source, target)
             return
