@@ -79,7 +79,8 @@ def all_alike(stack: ExitStack, folder: Path, days: int, rows: int) -> bool:
         "GROUP BY task_run_id HAVING count(*) > 1"
     )
     known = database.rows("SELECT state_type, count(*) FROM task_run GROUP BY 1 ORDER BY 1")
-    print(f"portions by their state: {dict(map(tuple, known))}; completed twice: {len(twice)}")
+    states = {state: int(number) for state, number in known}
+    print(f"portions by their state: {states}; completed twice: {len(twice)}")
     alike = "the same bytes" if same else f"OTHER BYTES: {sorted(other)}"
     print(f"workers killed: {len(cluster.killed)}; {alike}")
     return same and not twice and len(cluster.killed) == 1
