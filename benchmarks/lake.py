@@ -274,9 +274,9 @@ class Writer:
             raise SystemExit(self._log.read_text())
 
     def notes(self) -> list[str]:
-        """What it said of waiting and of trying again."""
+        """What it said of waiting, of trying again, and of giving up."""
         lines = self._log.read_text().splitlines()
-        return [line for line in lines if line.startswith("... ")]
+        return [line for line in lines if line.startswith(("... ", "gdelphi: "))]
 
 
 def two_writers(config: Path, folder: Path) -> list[str]:
