@@ -312,10 +312,12 @@ def readers(demo: Path, days: int, habits: "Habits", seconds: float) -> int:
             alone = min(ingest_all(config, "--force") for _ in range(2))
             asked = Readers(load_settings(config).settings, habits)
             asked.start()
-            beside = []
-            while sum(beside) < seconds:
-                beside.append(ingest_all(config, "--force"))
-            asked.stop()
+            beside: list[float] = []
+            try:
+                while sum(beside) < seconds:
+                    beside.append(ingest_all(config, "--force"))
+            finally:
+                asked.stop()
             errors += len(asked.errors)
             asked.show(kind)
             mean = statistics.mean(beside)

@@ -128,9 +128,11 @@ def trial(config: Path, seconds: float, number: int, *, served: bool) -> None:
 
         asking = Asking(number, by_quack if served else in_turns)
         began, beside = time.perf_counter(), []
-        while time.perf_counter() - began < seconds:
-            beside.append(round_())
-        asking.stop()
+        try:
+            while time.perf_counter() - began < seconds:
+                beside.append(round_())
+        finally:
+            asking.stop()
     taken = sorted(asking.times)
     longer = sum(wall for wall, _ in beside) / len(beside) / alone[0]
     cpu = sum(one for _, one in beside) / len(beside)
