@@ -2,17 +2,18 @@
 
     python benchmarks/lake.py equal --demo data/demo
     python benchmarks/lake.py kills --kills 50
-    python benchmarks/lake.py readers --demo data/demo --readers 8 --seconds 600
+    python benchmarks/lake.py readers --demo data/demo --days 40 --readers 8 --seconds 600
 
 equal runs ingest, status, embed, forecast and report of a demo on both, compares what they left by
 digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with their ratios.
 
 kills ends an ingestion into a lake at random moments, restarts PostgreSQL twice on the way, brings
-other versions of files meanwhile, and compares with an undisturbed run.
+other versions of files meanwhile, has two of them at once at the end, and compares with an
+undisturbed run. Prints what they said of waiting and of trying again.
 
 readers ingests the demo's archive, then all of it again and again in small transactions, alone and
-beside readers who ask without pause. Prints their errors and times, and how much longer the writer
-took.
+beside readers who look at an answer for 0.2 to 1 seconds before they ask again (`--pause`; 0 0 is
+without pause). Prints their errors and times, and how much longer the writer took.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.settings import Settings, load_settings
@@ -191,6 +192,7 @@ def kills(number: int, seed: int) -> int:
     """Kill an ingestion that often; 1 if what it ends in is not what an undisturbed run gives."""
     rng = random.Random(seed)
     struck = ended = restarts = 0
+    said: list[str] = []
     with surroundings() as (folder, server):
         archive = folder / "archive"
         make_versions(archive, 0)
@@ -198,36 +200,91 @@ def kills(number: int, seed: int) -> int:
         for place in range(number):
             if place and place % max(1, number // 5) == 0:
                 make_versions(archive, place)  # other rows at the source: there is work again
-            process = subprocess.Popen(
-                [sys.executable, "-c", DRIVER, "2", "ingest", "--config", str(config),
-                 "--since", "2014-01-01", "--wait", "60"],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            assert process.stdout is not None
-            with process, process.stdout:
-                process.stdout.readline()
+            with Writer(config, folder / "said") as writer:
                 time.sleep(rng.uniform(0.2, 6.0))
                 if place in (number // 3, 2 * number // 3):
                     server.restart()
                     restarts += 1
-                done = process.poll() is not None
-                process.kill()
+                    writer.await_words("trying again")
+                done = writer.kill()
+                said += writer.notes()
             struck, ended = struck + (not done), ended + done
             print(f"{place + 1} of {number}: {struck} struck", file=sys.stderr, flush=True)
-        for path in (config, write_config(folder / "calm", "file", server, archive)):
-            run_timed("ingest", "--config", str(path), "--since", "2014-01-01")
+        make_versions(archive, 2)
+        said += two_writers(config, folder)
+        calm = write_config(folder / "calm", "file", server, archive)
+        run_timed("ingest", "--config", str(calm), "--since", "2014-01-01")
         one, other = (digests(load_settings(folder / name / "gdelphi.toml").settings)
                       for name in ("killed", "calm"))  # fmt: skip
         left = len(list((folder / "killed" / "store").rglob("*.parquet")))
         words = ("store", "compact", "--json", "--keep-days", "0", "--config", str(config))
         kept = json.loads(run_timed(*words)[2])["after"]["files"]
         same = one == other == digests(load_settings(config).settings)
+    for line in said:
+        print(f"  {line}")
     print(
         f"{number} runs, {struck} killed on the way, {ended} had ended; PostgreSQL restarted "
         f"{restarts} times; {one['events'][0]:,} events, {left} files, {kept} when compacted: "
         f"{'the content of an undisturbed run' if same else 'OTHER CONTENT'}"
     )
-    return not same
+    waited = any("waiting for process" in line for line in said)
+    return not (same and waited)
+
+
+class Writer:
+    """An ingestion in small transactions, in a process of its own."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._log = log
+        with log.open("w") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", DRIVER, "2", "ingest", "--config", str(config),
+                 "--since", "2014-01-01", "--wait", "600"],
+                stdout=subprocess.PIPE, stderr=said,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it has imported all
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def await_words(self, words: str) -> None:
+        """Until it has said something, or has ended."""
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit and self._process.poll() is None:
+            if words in self._log.read_text():
+                return
+            time.sleep(0.1)
+
+    def kill(self) -> bool:
+        """True if it had ended by itself."""
+        done = self._process.poll() is not None
+        self._process.kill()
+        return done
+
+    def end(self) -> None:
+        """Wait for it."""
+        if self._process.wait():
+            raise SystemExit(self._log.read_text())
+
+    def notes(self) -> list[str]:
+        """What it said of waiting, of trying again, and of giving up."""
+        lines = self._log.read_text().splitlines()
+        return [line for line in lines if line.startswith(("... ", "gdelphi: "))]
+
+
+def two_writers(config: Path, folder: Path) -> list[str]:
+    """Two ingestions at once: both end well, and what they said of each other."""
+    with Writer(config, folder / "first") as one, Writer(config, folder / "second") as other:
+        one.end()
+        other.end()
+        return [f"two writers: {line}" for line in (*one.notes(), *other.notes())]
 
 
 def make_versions(archive: Path, version: int) -> None:
@@ -244,29 +301,41 @@ def make_versions(archive: Path, version: int) -> None:
 # --- readers --------------------------------------------------------------------------------------
 
 
-def readers(demo: Path, number: int, seconds: float) -> int:
+def readers(demo: Path, days: int, habits: "Habits", seconds: float) -> int:
     """Readers beside a writer, on both; the number of errors."""
     errors = 0
     with surroundings() as (folder, server):
+        archive = first_days(demo / "archive", folder / "archive", days)
         for kind in KINDS:
-            config = write_config(folder / kind, kind, server, demo.absolute() / "archive")
+            config = write_config(folder / kind, kind, server, archive)
             ingest_all(config)
-            alone = ingest_all(config, "--force")
-            asked = Readers(load_settings(config).settings, number)
+            alone = min(ingest_all(config, "--force") for _ in range(2))
+            asked = Readers(load_settings(config).settings, habits)
             asked.start()
-            beside = []
-            while sum(beside) < seconds:
-                beside.append(ingest_all(config, "--force"))
-            asked.stop()
+            beside: list[float] = []
+            try:
+                while sum(beside) < seconds:
+                    beside.append(ingest_all(config, "--force"))
+            finally:
+                asked.stop()
             errors += len(asked.errors)
             asked.show(kind)
             mean = statistics.mean(beside)
             print(
                 f"  writer: {alone:.1f} s alone; {len(beside)} times beside them, {mean:.1f} s "
-                f"each, {mean / alone:.2f} times as long",
+                f"each, {mean / alone:.2f} times as long; load {os.getloadavg()[1]:.1f}",
                 flush=True,
             )
     return errors
+
+
+def first_days(archive: Path, folder: Path, days: int) -> Path:
+    """A folder with the first files of an archive."""
+    folder.mkdir()
+    files = sorted(archive.glob("*.zip"))[:days]
+    for path in files:
+        shutil.copyfile(path, folder / path.name)
+    return folder
 
 
 def ingest_all(config: Path, *words: str) -> float:
@@ -281,20 +350,30 @@ def ingest_all(config: Path, *words: str) -> float:
     return time.perf_counter() - began
 
 
-class Readers:
-    """Threads that ask without pause, as those of the API do."""
+class Habits(NamedTuple):
+    """How many readers there are, and how long each looks at an answer."""
 
-    def __init__(self, settings: Settings, number: int) -> None:
+    readers: int
+    pause: tuple[float, float]
+
+
+class Readers:
+    """Threads that ask, as those of the API do."""
+
+    def __init__(self, settings: Settings, habits: Habits) -> None:
+        self._pause = habits.pause
         self._settings = settings.model_copy(update={"store_wait_seconds": 120.0})
         self._shared = SharedReading(self._settings)
         self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=[n]) for n in range(number)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=[n]) for n in range(habits.readers)
+        ]
         self.times: list[float] = []
         self.errors: list[str] = []
 
     def _ask(self, number: int) -> None:
-        place = number
-        while not self._end.is_set():
+        place, rng = number, random.Random(number)
+        while not self._end.wait(rng.uniform(*self._pause)):
             place += 1
             began = time.perf_counter()
             try:
@@ -337,6 +416,8 @@ def main() -> None:
     parser.add_argument("--demo", type=Path, default=Path("data/demo"))
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--readers", type=int, default=8)
+    parser.add_argument("--days", type=int, default=40, help="of the demo, for the readers")
+    parser.add_argument("--pause", type=float, nargs=2, default=[0.2, 1.0], metavar="SECONDS")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -345,7 +426,8 @@ def main() -> None:
         sys.exit(bool(equal(asked.demo)))
     if asked.what == "kills":
         sys.exit(bool(kills(asked.kills, asked.seed)))
-    sys.exit(bool(readers(asked.demo, asked.readers, asked.seconds)))
+    habits = Habits(asked.readers, (asked.pause[0], asked.pause[1]))
+    sys.exit(bool(readers(asked.demo, asked.days, habits, asked.seconds)))
 
 
 if __name__ == "__main__":

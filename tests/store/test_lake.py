@@ -235,7 +235,13 @@ def test_bad_input_gets_one_line_with_the_remedy(
     with monkeypatch.context() as patch:
         patch.setattr(lake_module, "find_spec", lambda _: None)
         assert "pip install 'gdelphi[lake]'" in told(there, lake.store)
-    assert not Store(lake).exists(), "nothing was made"
+    with monkeypatch.context() as patch:
+        patch.setattr(lake_module, "version", lambda name: "9.9" if name == "duckdb" else "1.5")
+        assert "is for DuckDB 1.5, not 9.9: pip install" in told(there, lake.store)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "psycopg", None)
+        assert "psycopg: pip install 'gdelphi[lake]'" in told(there, lake.store)
+    assert not Store(lake).exists() and not any(lake.store.iterdir()), "nothing was made"
     with Store(lake).writing():
         pass
     with monkeypatch.context() as patch:
@@ -244,6 +250,46 @@ def test_bad_input_gets_one_line_with_the_remedy(
     other = tmp_path / "other"
     other.mkdir()
     assert "other" in told(there, other)
+    assert rows(lake, "FROM ledger") == [], "nothing of all this has been begun"
+
+
+def test_the_lake_of_another_program_is_left_alone(
+    make_lake: MakeLake, postgres: Any, tmp_path: Path
+) -> None:
+    lake = make_lake(make_archive(tmp_path / "archive").folder, "strange")
+    database = f"{tmp_path.name}_strange".replace("-", "_")
+    postgres.run("CREATE TABLE ducklake_table (table_name text, end_snapshot bigint)", database)
+    postgres.run("INSERT INTO ducklake_table VALUES ('theirs', NULL)", database)
+    with pytest.raises(StoreError, match=r"another program \(it has 'theirs'\): give gdelphi a"):
+        ingest(lake)
+    with pytest.raises(StoreError, match=r"no store at .*: `gdelphi ingest` makes one"):
+        read_status(lake)
+    assert not any(lake.store.iterdir())
+
+
+def test_a_catalog_or_a_folder_that_goes_away_is_one_line_with_the_remedy(
+    make_lake: MakeLake, postgres: Any, tmp_path: Path
+) -> None:
+    lake = make_lake(make_archive(tmp_path / "archive").folder, "gone")
+    ingest(lake)
+    away = lake.store.rename(lake.store.with_name("away"))
+    lake.store.mkdir()
+    with pytest.raises(StoreError, match="mount the folder that it was written to") as error:
+        rows(lake, "SELECT count(*), max(NumMentions) FROM events")
+    assert "\n" not in str(error.value)
+    lake.store.rmdir()
+    away.rename(lake.store)
+    with Store(lake).reading() as connection:
+        postgres.stop()
+        try:
+            with pytest.raises(StoreError, match=r"out of reach .*: .*start PostgreSQL") as error:
+                connection.rows("SELECT max(NumMentions) FROM events")
+            assert "\n" not in str(error.value)
+            with pytest.raises(StoreError, match=r"out of reach .*: start PostgreSQL, make the"):
+                ingest(lake)
+        finally:
+            postgres.start()
+    assert rows(lake, "SELECT count(*) FROM events")[0][0] > 0, "and it is there again"
 
 
 def test_the_password_is_told_nowhere(

@@ -141,6 +141,14 @@ CompleteAsOfOption = Annotated[
         help="Judge what is complete as of this day [today, UTC].",
     ),
 ]
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of-snapshot",
+        metavar="STATE",
+        help="Of a lake: make it again from a past state, by snapshot number, time or day (UTC).",
+    ),
+]
 PartialOption = Annotated[
     bool,
     typer.Option("--allow-partial", help="Take an origin that is not complete, and mark it."),

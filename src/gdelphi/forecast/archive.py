@@ -232,8 +232,10 @@ class ForecastArchive:
         fitted_until: date,
         named: NamingInfo | None = None,
         snapshot: str | None = None,
+        issued_at: datetime | None = None,
     ) -> StoredForecast:
-        """Write a forecast, whole or not at all; one that is there stays as it is."""
+        """Write a forecast, whole or not at all; one that is there stays as it is. It is issued
+        now, or when it was, if it is made again."""
         folder = self.path(recipe.origin, recipe.id)
         try:
             with atomic_write(folder) as part:
@@ -243,7 +245,7 @@ class ForecastArchive:
                     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
                 files = {path.name: file_digest(path) for path in sorted(part.iterdir())}
                 manifest = ForecastManifest(
-                    recipe, datetime.now(UTC), fitted_until, files, named, snapshot
+                    recipe, issued_at or datetime.now(UTC), fitted_until, files, named, snapshot
                 )
                 text = json.dumps(manifest.plain(), indent=2) + "\n"
                 (part / MANIFEST).write_text(text, encoding="utf-8")

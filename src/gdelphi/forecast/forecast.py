@@ -23,6 +23,7 @@ from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import AHEAD, LEVELS, Forecast
 from gdelphi.common.workers import have_workers, share
+from gdelphi.forecast.again import issued_before, today_then
 from gdelphi.forecast.archive import (
     ForecastArchive,
     NamingInfo,
@@ -51,6 +52,7 @@ from gdelphi.forecast.week_tables import week_tables
 from gdelphi.measures.clouds import Clouds, measures_folder
 from gdelphi.measures.descriptors import atom_rule
 from gdelphi.measures.packing import OnPacked
+from gdelphi.measures.past_measures import with_past_measures
 from gdelphi.stack.fit import FEWEST_DAYS
 from gdelphi.store.connection import Store, at_one_state
 
@@ -167,8 +169,11 @@ class _OriginWork:
 def _resolve(settings: Settings, request: ForecastRequest) -> ForecastOrigin:
     if request.horizon is not None:
         check_horizon(request.horizon)
+    as_of = request.as_of
+    if as_of is None and settings.store_as_of:
+        as_of = today_then(settings, request.origin)
     return resolve_origin(
-        settings, request.origin, as_of=request.as_of, allow_partial=request.allow_partial
+        settings, request.origin, as_of=as_of, allow_partial=request.allow_partial
     )
 
 
@@ -221,6 +226,9 @@ def _keep(settings: Settings, request: ForecastRequest, new: NewForecast) -> For
         fitted_until=new.fitted_until,
         named=new.named,
         snapshot=new.snapshot,
+        issued_at=issued_before(settings, new.recipe.origin, new.recipe.id)
+        if settings.store_as_of
+        else None,
     )
     return ForecastResult(stored, made=True)
 
@@ -234,8 +242,9 @@ def open_predictor(
 ) -> Predictor:
     """The model of a request, at work on the store."""
     on_step("opening the model and the measures")
+    past = settings.store_as_of is not None
     return Predictor(
-        at_one_state(settings),
+        with_past_measures(settings, on_step=on_step) if past else at_one_state(settings),
         request.model,
         number=request.futures,
         seed=request.seed,

@@ -357,6 +357,9 @@ class Provenance(Content):
     gdelphi: str
     trained_until: date | None
     fitted_until: date | None
+    snapshot: str | None = Field(
+        default=None, description="the state of the lake that it shows; null: the store is a file"
+    )
 
 
 class Report(Content):

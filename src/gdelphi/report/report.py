@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -34,6 +34,7 @@ from gdelphi.forecast.archive import (
 )
 from gdelphi.forecast.stored_week import StoredWeek, read_week
 from gdelphi.report import page
+from gdelphi.report.again import Moment, moment_of
 from gdelphi.report.banners import (
     ReportState,
     banners,
@@ -124,11 +125,13 @@ def make_report(
     report = gather_report(settings, request, on_step=on_step)
     on_step("writing the report")
     folder = out / report.origin.isoformat()
+    # Made again, a page has the links of the published one, wherever it is written.
+    beside = reports_folder(settings) if settings.store_as_of else out
     with _alone(out):
-        links = links_of(report.origin, days_in(out))
+        links = links_of(report.origin, days_in(beside))
         files = _files(report, links, settings.report.charts)
         if links.week_before:
-            files = {BESIDE: beside_page(report, out, links.week_before), **files}
+            files = {BESIDE: beside_page(report, beside, links.week_before), **files}
         _put(folder, files)
         tell_neighbours(out, report.origin)
         warnings = write_lists(
@@ -145,8 +148,14 @@ def gather_report(
 ) -> Report:
     """The content of a report; nothing is written."""
     on_step("looking at the store and the forecasts")
-    status = read_status(settings, request.as_of)
-    forecasts = read_forecast_folder(request.forecasts or forecasts_folder(settings))
+    folder = read_forecast_folder(request.forecasts or forecasts_folder(settings))
+    with moment_of(settings, folder, request.origin, reports_folder(settings)) as moment:
+        return _gather(moment, request, on_step)
+
+
+def _gather(moment: Moment, request: ReportRequest, on_step: OnStep) -> Report:
+    settings, forecasts = moment.settings, moment.forecasts
+    status = read_status(settings, request.as_of or moment.today)
     origin = _origin(settings, request, forecasts, status)
     manifest = forecasts.at(origin)
     on_step(f"reading the days up to {origin}")
@@ -171,14 +180,13 @@ def gather_report(
         problems=[*forecasts.problems, *problems],
         unknown=[stream for stream in settings.report.watchlist if stream not in streams],
     )
-    now = datetime.now(UTC).replace(microsecond=0)
     return Report(
         title=clean(settings.report.title),
         origin=origin,
         target_day=manifest.target_day if manifest else origin + timedelta(days=1),
         complete_at=past.complete_at,
-        issued_at=manifest.issued_at.replace(microsecond=0) if manifest else now,
-        published_at=now,
+        issued_at=manifest.issued_at.replace(microsecond=0) if manifest else moment.at,
+        published_at=moment.at,
         partial=partial,
         hindsight=manifest.hindsight if manifest else False,
         stale=is_stale(settings, origin, status.as_of),
@@ -266,6 +274,7 @@ def _provenance(
         gdelphi=clean(recipe.gdelphi) if recipe else __version__,
         trained_until=_trained_until(settings, request, manifest),
         fitted_until=manifest.fitted_until if manifest else None,
+        snapshot=settings.store_as_of,
     )
 
 

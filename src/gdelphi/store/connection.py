@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -231,6 +231,10 @@ class Connection:
     def snapshot(self) -> int | None:
         """The number of the state that is read, if states have one."""
         return self.store.place.snapshot(self.rows)
+
+    def snapshot_time(self) -> datetime | None:
+        """When it was committed."""
+        return self.store.place.snapshot_time(self.rows)
 
     def compact(self) -> None:
         """Merge what small transactions have left."""

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, Final
@@ -167,6 +168,9 @@ class DatabaseFile:
         return stored[0][0], created_by(self.path)
 
     def snapshot(self, run: RunSql) -> int | None:  # noqa: ARG002
+        return None
+
+    def snapshot_time(self, run: RunSql) -> datetime | None:  # noqa: ARG002
         return None
 
     def compact(self, run: RunSql) -> None:

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,8 @@ from gdelphi.store.sums import RunSql
 MEMORY: Final = ":memory:"
 DATABASE: Final = "store"  # what the lake is called inside DuckDB
 EXTENSIONS: Final = ("postgres_scanner", "ducklake")
+_OUT_OF_REACH: Final = "onnect(ion)? to (the )?(Postgres|server)|server closed|terminating conn"
+"""in DuckDB's words on a catalog that does not answer; a path may have any word in it"""
 LAID_OUT: Final = (
     "ALTER TABLE events SET PARTITIONED BY (year(NewsDay), month(NewsDay))",
     "ALTER TABLE events SET SORTED BY (NewsDay ASC, ActionGeo_CountryCode ASC)",
@@ -154,6 +157,12 @@ class Lake:
 
     def explain(self, words: str, *, damage: bool) -> str:
         words = self._catalog.plain(words)
+        # First: a socket that is not there is "No such file" too.
+        if damage and re.search(_OUT_OF_REACH, words):
+            return (
+                f"{self.name}: the catalog is out of reach ({words}): nothing was committed; "
+                "start PostgreSQL and run the command again"
+            )
         if "No such file" in words or "Cannot open file" in words:
             return (
                 f"{self.name}: a file of the lake is not in {self.path} ({words}): mount the "
@@ -163,11 +172,6 @@ class Lake:
             return (
                 f"{self.name} has no state of {self._as_of} (store_as_of, --as-of): it began "
                 f'later, or expired; `gdelphi sql "from {DATABASE}.snapshots()"` lists them'
-            )
-        if damage and re.search("connect|server closed|terminat", words, re.IGNORECASE):
-            return (
-                f"{self.name}: the catalog is out of reach ({words}): nothing was committed; "
-                "start PostgreSQL and run the command again"
             )
         return f"{self.name}: {words}"
 
@@ -193,6 +197,13 @@ class Lake:
 
     def snapshot(self, run: RunSql) -> int | None:
         return int(run(f"SELECT id FROM {DATABASE}.current_snapshot()")[0][0])
+
+    def snapshot_time(self, run: RunSql) -> datetime | None:
+        found = run(
+            f"SELECT epoch_us(snapshot_time) FROM {DATABASE}.snapshots() "
+            f"WHERE snapshot_id = {self.snapshot(run)}"
+        )
+        return datetime.fromtimestamp(found[0][0] / 1e6, UTC) if found else None
 
     def compact(self, run: RunSql) -> None:
         run(f"CALL {DATABASE}.merge_adjacent_files()")

@@ -6,6 +6,7 @@ not import DuckDB: it is handed what runs a statement, and says which statements
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,6 +94,9 @@ class StorePlace(Protocol):
 
     def snapshot(self, run: RunSql) -> int | None:
         """The number of the state that a connection reads, where states have one."""
+
+    def snapshot_time(self, run: RunSql) -> datetime | None:
+        """When that state was committed."""
 
     def compact(self, run: RunSql) -> None:
         """Merge what small transactions have left."""

@@ -23,6 +23,7 @@ from gdelphi.common.settings import HIDDEN, without_password
 LOCK_KEY: Final = 0x6764656C  # one lake for a database, so one key will do
 CONNECT_SECONDS: Final = 10
 RETRY_SECONDS: Final = 0.5
+WHO_TRIES: Final = 10
 _HELD = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 0 "
     f"AND objid = {LOCK_KEY} AND pid = pg_backend_pid()"
@@ -190,11 +191,13 @@ class WriterLock:
         )
 
     def _who(self) -> str:
-        found = self._connection.execute(_WHO).fetchone()
-        if not found:
-            return "another process"
-        host, pid, command, since = found
-        return f"process {pid} on {host} ({command}; since {since} UTC)"
+        for _ in range(WHO_TRIES):
+            found = self._connection.execute(_WHO).fetchone()
+            if found:
+                host, pid, command, since = found
+                return f"process {pid} on {host} ({command}; since {since} UTC)"
+            time.sleep(RETRY_SECONDS / 5)  # who has just taken it says so in a moment
+        return "another process"
 
 
 def _command() -> str:

@@ -21,6 +21,7 @@ from gdelphi.app.options import (
     ModelOption,
     OriginOption,
     PartialOption,
+    SnapshotOption,
     StoreOption,
     WaitOption,
     let_threads_sleep,
@@ -72,6 +73,7 @@ def command(
         ),
     ] = None,
     as_of: CompleteAsOfOption = None,
+    as_of_snapshot: SnapshotOption = None,
     out: ForecastsOption = None,
     json: JsonOption = False,
     store: StoreOption = None,
@@ -88,7 +90,9 @@ def command(
     While no model has been taken into use, the network that comes with gdelphi says what it can:
     probabilities of tomorrow's roots, which are not kept.
     """
-    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    settings = settings_from(
+        config, store=store, store_wait_seconds=wait, store_as_of=as_of_snapshot
+    ).settings
     if model is None and to is None and not model_in_use(settings):
         _show_starter(settings, origin, streams, allow_partial, as_of, json=json)
         return

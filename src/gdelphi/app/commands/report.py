@@ -13,6 +13,7 @@ from gdelphi.app.options import (
     ForecastsOption,
     JsonOption,
     ModelOption,
+    SnapshotOption,
     StoreOption,
     WaitOption,
     parse_day,
@@ -53,6 +54,7 @@ def command(
             help="Judge what is stale and complete as of this day [today, UTC].",
         ),
     ] = None,
+    as_of_snapshot: SnapshotOption = None,
     json: JsonOption = False,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -65,7 +67,9 @@ def command(
     of all reports. Without a forecast it says why, and shows what there is. The model is not run;
     naming it only adds when it was trained.
     """
-    settings = settings_from(config, store=store, store_wait_seconds=wait).settings
+    settings = settings_from(
+        config, store=store, store_wait_seconds=wait, store_as_of=as_of_snapshot
+    ).settings
     with Steps() as steps:
         from gdelphi.report.report import ReportRequest, make_report
 
