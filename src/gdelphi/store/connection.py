@@ -194,6 +194,19 @@ class Connection:
             raise
         self.rows("COMMIT")
 
+    @contextlib.contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Let DuckDB work in one thread, for inserts that hardly fill a group of rows: several
+        threads would each begin a group, put what they have together again, which is inserting it
+        twice, and then wait in a loop for the one that writes it."""
+        before = self.value("SELECT current_setting('threads')")
+        self.rows("SET threads = 1")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(StoreError):
+                self.rows(f"SET threads = {before}")
+
     def let_others_in(self) -> bool:
         """Between two transactions: close the store for those who wait, if any; True if so."""
         if not self.store.someone_waits():
