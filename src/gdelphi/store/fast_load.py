@@ -1,10 +1,11 @@
 """Loading files into the store: the fast way, and what decides between it and the strict one.
 
-The fast way hands many files at once to DuckDB's own reader, inserts what comes out, and then
+The fast way takes the tables of many files at once (`text_table.py`), inserts them, and then
 demands proof: every line of every file is there, every value is sound, no id stands twice. If one
 file fails the proof, the transaction is rolled back and that file goes the strict way
 (`strict_load.py`), which judges each line. So there is one place where a row can be rejected, and
-the fast way cannot lose one: DuckDB's reader drops what it does not like, but the count tells.
+the fast way cannot lose one: a text of which a line cannot be read has no table, and what is left
+out on the way into the store, the count tells.
 
 Everything that a file brings, with its ledger row, is one transaction, after removing what an
 earlier version of the file had brought. So a run twice, or killed anywhere, gives the same store.
@@ -42,7 +43,7 @@ from gdelphi.store.strict_load import load_strictly
 from gdelphi.store.sums import between, in_files
 from gdelphi.store.text_table import FileMark, OddText, read_blocks, read_text, schema_of
 
-LARGEST_TABLE = 1 << 27  # bytes of text that are held in memory at once
+LARGEST_TABLE = 1 << 27  # bytes of text that are read at once; more pass block by block
 FEW_ROWS = 4 * 122_880  # four groups of rows of DuckDB's: fewer are inserted by one thread
 
 
@@ -191,7 +192,8 @@ def _insert(connection: Connection, group: Sequence[ReadyFile]) -> None:
     """Read the texts of files of one layout into `events`."""
     layout = group[0].layout
     assert layout is not None  # noqa: S101
-    large = sum(ready.text.size for ready in group) > LARGEST_TABLE
+    unread = sum(ready.text.size for ready in group if ready.table is None)
+    large = unread > LARGEST_TABLE
     arrived = _streamed(group, layout) if large else pa.concat_tables(_tables(group, layout))
     names = ", ".join(layout.columns)
     columns = ", ".join(
@@ -222,10 +224,16 @@ def _tables(group: Sequence[ReadyFile], layout: Layout) -> Iterator[pa.Table]:
 
 
 def _streamed(group: Sequence[ReadyFile], layout: Layout) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(
-        schema_of(layout),
-        (batch for ready in group for batch in read_blocks(ready.text.path, _mark(ready), layout)),
+    batches = (
+        batch
+        for ready in group
+        for batch in (
+            ready.table.to_batches()
+            if ready.table
+            else read_blocks(ready.text.path, _mark(ready), layout)
+        )
     )
+    return pa.RecordBatchReader.from_batches(schema_of(layout), batches)
 
 
 def _mark(ready: ReadyFile) -> FileMark:

@@ -41,6 +41,7 @@ from gdelphi.store.text_table import PassingText, Room
 BATCH_BYTES = 3 << 25  # of text: enough for full row groups, short enough for those who wait
 BATCH_FILES = 512
 BATCH_SECONDS = 5.0  # a ready file waits no longer for company
+LARGEST_PASSING = 1 << 24  # zipped bytes of a file whose text is read while it is unpacked
 READERS = 2  # threads that make tables of texts while these are unpacked
 WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are about ten times that
 
@@ -104,6 +105,8 @@ class Preparation:
         fetched = self.archive.fetch(file, self.on_bytes)
         file_id = self.known[file.name].file_id
         passing = PassingText(file_id, file.first_day, self.readers, self.room)
+        if fetched.size > LARGEST_PASSING:
+            passing.leave()
         try:
             text, layout = self._read(fetched, file, passing)
         except BaseException as error:
