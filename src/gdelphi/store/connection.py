@@ -178,7 +178,9 @@ class Connection:
         try:
             yield
         finally:
-            self._duck.unregister(name)
+            # After an error within a transaction DuckDB 2 refuses even this; the next replaces it.
+            with contextlib.suppress(duckdb.TransactionException):
+                self._duck.unregister(name)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
