@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FIRST_DAY = date(2015, 3, 1)
 BYTES_A_ROW = 300  # that a store takes on disk, with room to spare
 
-OF_DUCKDB, OF_PANDAS, PEAK_MB, GROWTH = 0.7, 2.5, 1024, 1.25
+OF_DUCKDB, OF_PANDAS, PEAK_MB, GROWTH = 0.8, 2.5, 1024, 1.25
 
 
 @dataclass
@@ -165,21 +165,26 @@ def report_speed(
         base: {job: Ratios.of(rates[job], rates[base]) for job in rates}
         for base in ("bare_duckdb", "pandas")
     }
+    # By CPU too: where others work as well, time is theirs in part.
+    used = {job: [run["cpu"] for run in measured[job]] for job in rates}
+    by_cpu = {job: Ratios.of(used["bare_duckdb"], used[job]) for job in rates}
     peaks = {job: max(run["peak_mb"] for run in runs) for job, runs in measured.items()}
     table = [
         [
             job.replace("_", " "), f"{median(rates[job]):,.0f}", str(of["bare_duckdb"][job]),
-            str(of["pandas"][job]), f"{peaks[job]:.0f}",
+            str(by_cpu[job]), str(of["pandas"][job]), f"{peaks[job]:.0f}",
         ]
         for job in rates
     ]  # fmt: skip
     show(
         f"1. Rows per second, {title}",
-        ("", "rows/s", "to bare DuckDB", "to pandas", "peak MB"),
+        ("", "rows/s", "to bare DuckDB", "by CPU", "to pandas", "peak MB"),
         table,
     )
     own, theirs = of["bare_duckdb"]["gdelphi"], of["pandas"]["gdelphi"]
     print(f"  {verdict(met=own.median >= OF_DUCKDB, goal=f'{OF_DUCKDB} of bare DuckDB')}")
+    ours = by_cpu["gdelphi"].median
+    print(f"  {verdict(met=ours >= OF_DUCKDB, goal=f'{OF_DUCKDB} of bare DuckDB by CPU')}")
     print(f"  {verdict(met=theirs.median >= OF_PANDAS, goal=f'{OF_PANDAS} times pandas')}")
     empty = median(run["seconds"] for run in measured["empty_store"])
     whole = median(run["seconds"] for run in measured["gdelphi"])
@@ -187,6 +192,7 @@ def report_speed(
     benchmark.figures.setdefault("speed", {})[title] = {
         "rows_per_second": rates,
         "of_bare_duckdb": own.figures(),
+        "of_bare_duckdb_by_cpu": by_cpu["gdelphi"].figures(),
         "of_pandas": theirs.figures(),
         "peak_mb": peaks,
         "seconds": whole,

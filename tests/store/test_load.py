@@ -412,6 +412,19 @@ def test_whatever_stands_in_the_fields_both_ways_agree(
     assert content_of(fast) == content_of(strict)
 
 
+def test_texts_that_pass_block_by_block_end_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = messy_archive(tmp_path / "archive", 3)
+    at_once = settings_for(tmp_path / "at-once.duckdb", maker.folder)
+    ingest(at_once)
+    monkeypatch.setattr(load_module, "LARGEST_TABLE", 0)
+    monkeypatch.setattr("gdelphi.store.prepare.LARGEST_PASSING", 0)
+    streamed = settings_for(tmp_path / "streamed.duckdb", maker.folder)
+    ingest(streamed)
+    assert content_of(streamed) == content_of(at_once)
+
+
 def test_small_batches_and_large_ones_end_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

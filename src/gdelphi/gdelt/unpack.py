@@ -13,6 +13,7 @@ import errno
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -28,7 +29,9 @@ from gdelphi.gdelt.layouts import (
     Layout,
 )
 
-CHUNK = 1 << 20
+OnPiece = Callable[[bytes], None]
+
+CHUNK = 1 << 18
 SMALL = 1 << 20  # a text up to this size is unpacked whatever the ratio
 HIGHEST_RATIO = 200  # GDELT's own zips are at 6 to 15
 HEAD = 1 << 17  # bytes looked at to tell the layout, and on to the end of a line,
@@ -139,28 +142,34 @@ def _has_spaces_at_edges(piece: bytes) -> bool:
     return bool((edge[:-1] & space[1:]).any() or (space[:-1] & edge[1:]).any())
 
 
-def unpack(path: Path, file: SourceFile, into: Path, *, most: int) -> UnpackedFile:
-    """The text of a fetched file, written below `into` (an unzipped file is read where it is)."""
+def unpack(
+    path: Path, file: SourceFile, into: Path, *, most: int, pass_on: OnPiece = lambda _: None
+) -> UnpackedFile:
+    """The text of a fetched file, written below `into` (an unzipped file is read where it is).
+
+    Each piece of it is also passed on, to whoever reads the text on the way.
+    """
     with path.open("rb") as stream:
         magic = stream.read(4)
         if magic[:2] == b"PK":
-            return _unzip(path, file, into / f"{file.name}.txt", most)
+            return _unzip(path, file, into / f"{file.name}.txt", most, pass_on)
         if path.suffix.lower() == ".zip":
             raise FileRefused(f"{file.name} is not a zip: it begins with {magic!r}")
         stream.seek(0)
         scanner = _TextScanner()
         while piece := stream.read(CHUNK):
             scanner.scan(piece)
+            pass_on(piece)
     return scanner.text(path, temporary=False)
 
 
-def _unzip(path: Path, file: SourceFile, target: Path, most: int) -> UnpackedFile:
+def _unzip(path: Path, file: SourceFile, target: Path, most: int, pass_on: OnPiece) -> UnpackedFile:
     try:
         with zipfile.ZipFile(path) as archive:
             member = _only_member(archive, file)
             limit = min(most, max(SMALL, HIGHEST_RATIO * path.stat().st_size))
             with archive.open(member) as source, target.open("wb") as sink:
-                scanner = _copy(source, sink, limit, member, file.name)
+                scanner = _copy(source, sink, limit, member, file.name, pass_on)
     except BaseException as error:
         target.unlink(missing_ok=True)
         if isinstance(error, FileRefused) or not isinstance(error, Exception):
@@ -187,7 +196,12 @@ def _only_member(archive: zipfile.ZipFile, file: SourceFile) -> zipfile.ZipInfo:
 
 
 def _copy(
-    source: IO[bytes], sink: IO[bytes], limit: int, member: zipfile.ZipInfo, name: str
+    source: IO[bytes],
+    sink: IO[bytes],
+    limit: int,
+    member: zipfile.ZipInfo,
+    name: str,
+    pass_on: OnPiece,
 ) -> _TextScanner:
     scanner = _TextScanner()
     while piece := _read(source, member, name):
@@ -198,6 +212,7 @@ def _copy(
                 "(ingest.max_unpacked_gigabytes raises the cap)"
             )
         sink.write(piece)
+        pass_on(piece)
     return scanner
 
 

@@ -178,7 +178,9 @@ class Connection:
         try:
             yield
         finally:
-            self._duck.unregister(name)
+            # After an error within a transaction DuckDB 2 refuses even this; the next replaces it.
+            with contextlib.suppress(duckdb.TransactionException):
+                self._duck.unregister(name)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -193,6 +195,19 @@ class Connection:
                 self.rows("ROLLBACK")
             raise
         self.rows("COMMIT")
+
+    @contextlib.contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Let DuckDB work in one thread, for inserts that hardly fill a group of rows: several
+        threads would each begin a group, put what they have together again, which is inserting it
+        twice, and then wait in a loop for the one that writes it."""
+        before = self.value("SELECT current_setting('threads')")
+        self.rows("SET threads = 1")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(StoreError):
+                self.rows(f"SET threads = {before}")
 
     def let_others_in(self) -> bool:
         """Between two transactions: close the store for those who wait, if any; True if so."""

@@ -1,20 +1,23 @@
 """Loading files into the store: the fast way, and what decides between it and the strict one.
 
-The fast way hands many files at once to DuckDB's own reader, inserts what comes out, and then
+The fast way takes the tables of many files at once (`text_table.py`), inserts them, and then
 demands proof: every line of every file is there, every value is sound, no id stands twice. If one
 file fails the proof, the transaction is rolled back and that file goes the strict way
 (`strict_load.py`), which judges each line. So there is one place where a row can be rejected, and
-the fast way cannot lose one: DuckDB's reader drops what it does not like, but the count tells.
+the fast way cannot lose one: a text of which a line cannot be read has no table, and what is left
+out on the way into the store, the count tells.
 
 Everything that a file brings, with its ledger row, is one transaction, after removing what an
 earlier version of the file had brought. So a run twice, or killed anywhere, gives the same store.
 """
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from gdelphi.common.errors import StoreError, StoreLost, StoreMemoryError
 from gdelphi.gdelt.fetch import Fetched
@@ -36,14 +39,12 @@ from gdelphi.store.rows import (
     remove_files,
     story_duplicate_ids,
 )
-from gdelphi.store.schema import quoted
 from gdelphi.store.strict_load import load_strictly
 from gdelphi.store.sums import between, in_files
+from gdelphi.store.text_table import FileMark, OddText, read_blocks, read_text, schema_of
 
-SMALLEST_BUFFER = 1 << 21  # of DuckDB's reader: at least its longest line
-LARGEST_BUFFER = 1 << 25
-WHOLE_NUMBERS = ("BIGINT", "INTEGER", "TINYINT")
-EXACT = (*WHOLE_NUMBERS, "DATE", "TIMESTAMP")  # types of which a value can be written in one way
+LARGEST_TABLE = 1 << 27  # bytes of text that are read at once; more pass block by block
+FEW_ROWS = 4 * 122_880  # four groups of rows of DuckDB's: fewer are inserted by one thread
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class ReadyFile:
     stamp: str | None
     text: UnpackedFile
     layout: Layout | None  # None: the file is empty
+    table: pa.Table | None = None  # its rows, if they were read while it was unpacked
 
 
 class _NotFast(Exception):
@@ -158,11 +160,14 @@ def _load_fast(connection: Connection, batch: Sequence[ReadyFile]) -> dict[int, 
     groups: dict[Any, list[ReadyFile]] = defaultdict(list)
     for ready in batch:
         groups[_group_of(ready)].append(ready)
-    with connection.transaction():
+    few = sum(ready.text.lines for ready in batch) < FEW_ROWS
+    with connection.one_thread() if few else contextlib.nullcontext(), connection.transaction():
         days = _remove_earlier(connection, batch)
         for group in groups.values():
             try:
-                connection.rows(_insert(group))
+                _insert(connection, group)
+            except OddText as odd:
+                raise _NotFast([odd.file_id]) from None
             except StoreLost:
                 raise
             except StoreError:
@@ -183,81 +188,65 @@ def _group_of(ready: ReadyFile) -> tuple[Any, ...]:
     return ready.layout and ready.layout.name, ready.text.spaced, by_name
 
 
-def _insert(group: Sequence[ReadyFile]) -> str:
-    """One statement that reads the texts of files of one layout into `events`."""
+def _insert(connection: Connection, group: Sequence[ReadyFile]) -> None:
+    """Read the texts of files of one layout into `events`."""
     layout = group[0].layout
     assert layout is not None  # noqa: S101
-    trimmed = group[0].text.spaced
-    columns = ", ".join(
-        _column(name, kind, layout, trimmed=trimmed) for name, kind in layout.columns.items()
-    )
-    exact = {name: kind for name, kind in layout.columns.items() if kind in EXACT}
-    texts, values = (
-        f"concat_ws('|', {', '.join(given)})"
-        for given in (
-            [f"{name}_text" for name in exact],
-            [_written(name, kind, layout) for name, kind in exact.items()],
-        )
-    )
+    unread = sum(ready.text.size for ready in group if ready.table is None)
+    large = unread > LARGEST_TABLE
+    arrived = _streamed(group, layout) if large else pa.concat_tables(_tables(group, layout))
     names = ", ".join(layout.columns)
-    day = news_day(layout, group[0].file)
-    files = ", ".join(
-        f"({quoted(str(ready.text.path))}, {ready.file_id}, {_day_literal(ready.file)})"
-        for ready in group
+    columns = ", ".join(
+        f"{_column(name, kind, layout, trimmed=group[0].text.spaced)} AS {name}"
+        for name, kind in layout.columns.items()
     )
-    return f"""
-        INSERT INTO events ({names}, NewsDay, FileId, StoryDuplicate)
-        WITH text AS MATERIALIZED (
-            SELECT {names}, {day} AS NewsDay, file_id
-            FROM (SELECT {columns}, filename FROM {_reader(layout, group)}) text
-            JOIN (VALUES {files}) file (path, file_id, file_day) ON text.filename = file.path
-            WHERE {texts} = {values}
+    # A table can be read twice, for rows and stories; a stream is kept on the way.
+    kept = "MATERIALIZED" if large else "NOT MATERIALIZED"
+    with connection.registered("arrived", arrived):
+        connection.rows(
+            f"""
+            INSERT INTO events ({names}, NewsDay, FileId, StoryDuplicate)
+            WITH text AS {kept} (
+                SELECT {names}, {news_day(layout, group[0].file)} AS NewsDay, file_id
+                FROM (
+                    SELECT {columns}, file_id, file_day, arrived.DATEADDED AS added FROM arrived
+                ) WHERE SQLDATE IS NOT NULL AND (DATEADDED IS NULL) = (added IS NULL)
+            )
+            SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({story_duplicate_ids("text")})
+            FROM text
+            """
         )
-        SELECT {names}, NewsDay, file_id, GLOBALEVENTID IN ({story_duplicate_ids("text")}) FROM text
-    """
+
+
+def _tables(group: Sequence[ReadyFile], layout: Layout) -> Iterator[pa.Table]:
+    for ready in group:
+        yield ready.table or read_text(ready.text.path, _mark(ready), layout)
+
+
+def _streamed(group: Sequence[ReadyFile], layout: Layout) -> pa.RecordBatchReader:
+    batches = (
+        batch
+        for ready in group
+        for batch in (
+            ready.table.to_batches()
+            if ready.table
+            else read_blocks(ready.text.path, _mark(ready), layout)
+        )
+    )
+    return pa.RecordBatchReader.from_batches(schema_of(layout), batches)
+
+
+def _mark(ready: ReadyFile) -> FileMark:
+    return FileMark(ready.file_id, ready.file.first_day)
 
 
 def _column(name: str, kind: str, layout: Layout, *, trimmed: bool) -> str:
-    """How a column is taken from the reader. Whole numbers and dates come as texts: a line in which
-    one is not written as DuckDB would write it (1e5, 0x10, 007, infinity) is left out, which the
-    count of lines tells, and its file goes the strict way."""
-    text = f"nullif(trim({name}), '')" if trimmed else name
-    if kind in WHOLE_NUMBERS:
-        return f"{text} AS {name}_text, TRY_CAST({text} AS {kind}) AS {name}"
-    if kind in EXACT:
-        parsed = f"try_strptime({text}, '{_format(kind, layout)}')::{kind}"
-        return f"{text} AS {name}_text, {parsed} AS {name}"
-    return f"{text} AS {name}" if trimmed and kind == "VARCHAR" else name
-
-
-def _written(name: str, kind: str, layout: Layout) -> str:
-    if kind in WHOLE_NUMBERS:
-        return f"{name}::VARCHAR"
-    return f"strftime({name}, '{_format(kind, layout)}')"
-
-
-def _format(kind: str, layout: Layout) -> str:
-    return "%Y%m%d" if kind == "DATE" else layout.time_format
-
-
-def _day_literal(file: SourceFile) -> str:
-    return f"DATE '{file.first_day}'" if file.first_day else "NULL::DATE"
-
-
-def _reader(layout: Layout, group: Sequence[ReadyFile]) -> str:
-    types = ", ".join(
-        f"'{name}': '{'VARCHAR' if kind in EXACT else kind}'"
-        for name, kind in layout.columns.items()
-    )
-    largest = max(ready.text.size for ready in group)
-    buffer = min(max(largest + 1, SMALLEST_BUFFER), LARGEST_BUFFER)
-    paths: list[Path] = [ready.text.path for ready in group]
-    return f"""
-        read_csv([{", ".join(quoted(str(path)) for path in paths)}], columns = {{{types}}},
-            auto_detect = false, header = false, delim = '\t', quote = '', escape = '',
-            new_line = '\\n', nullstr = '', ignore_errors = true, filename = true,
-            buffer_size = {buffer})
-    """
+    """How a column is taken from its table; what is no day of the calendar becomes NULL, and the
+    row is left out, which the count of lines tells."""
+    if kind in ("DATE", "TIMESTAMP"):
+        form = "%Y%m%d" if kind == "DATE" else layout.time_format
+        return f"try_strptime(arrived.{name}, '{form}')::{kind}"
+    return f"nullif(trim({name}), '')" if trimmed and kind == "VARCHAR" else name
 
 
 def _prove(connection: Connection, batch: Sequence[ReadyFile]) -> set[Any]:

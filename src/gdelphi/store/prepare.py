@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -36,10 +36,13 @@ from gdelphi.gdelt.unpack import (
 from gdelphi.store.fast_load import ReadyFile
 from gdelphi.store.ledger import Entry
 from gdelphi.store.plan import FileTask
+from gdelphi.store.text_table import PassingText, Room
 
 BATCH_BYTES = 3 << 25  # of text: enough for full row groups, short enough for those who wait
 BATCH_FILES = 512
 BATCH_SECONDS = 5.0  # a ready file waits no longer for company
+LARGEST_PASSING = 1 << 24  # zipped bytes of a file whose text is read while it is unpacked
+READERS = 2  # threads that make tables of texts while these are unpacked
 WINDOW_BYTES = 1 << 26  # zipped bytes under way at once; unpacked they are about ten times that
 
 
@@ -84,6 +87,8 @@ class Preparation:
     known: Mapping[str, Entry]
     folder: Path
     on_bytes: Callable[[int], None]
+    readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "read"))
+    room: Room = field(default_factory=lambda: Room(2 * BATCH_BYTES))
 
     def prepare(self, task: FileTask) -> Outcome:
         """Fetch, verify, unpack and recognise one file; runs in a thread.
@@ -98,17 +103,26 @@ class Preparation:
     def _ready(self, file: SourceFile) -> ReadyFile:
         stamp = self.archive.stamp(file)  # before reading: a later change shows
         fetched = self.archive.fetch(file, self.on_bytes)
+        file_id = self.known[file.name].file_id
+        passing = PassingText(file_id, file.first_day, self.readers, self.room)
+        if fetched.size > LARGEST_PASSING:
+            passing.leave()
         try:
-            text, layout = self._read(fetched, file)
-        except FileRefused as error:
+            text, layout = self._read(fetched, file, passing)
+        except BaseException as error:
+            passing.leave()
+            if not isinstance(error, FileRefused):
+                raise
             aside = self.archive.discard(fetched.path, spoiled=True)
             raise FileRefused(f"{error}; kept as {aside}") from None
-        file_id = self.known[file.name].file_id
-        return ReadyFile(file_id, self.archive.label, file, fetched, stamp, text, layout)
+        table = passing.table(layout)
+        return ReadyFile(file_id, self.archive.label, file, fetched, stamp, text, layout, table)
 
-    def _read(self, fetched: Fetched, file: SourceFile) -> tuple[UnpackedFile, Layout | None]:
+    def _read(
+        self, fetched: Fetched, file: SourceFile, passing: PassingText
+    ) -> tuple[UnpackedFile, Layout | None]:
         most = int(self.settings.max_unpacked_gigabytes * (1 << 30))
-        text = unpack(fetched.path, file, self.folder, most=most)
+        text = unpack(fetched.path, file, self.folder, most=most, pass_on=passing.pass_on)
         try:
             return text, layout_of(text, file)
         except FileRefused:
@@ -144,13 +158,23 @@ class Preparation:
                         idle = [future for future in under_way if future.cancel()]
                         tasks.extendleft(under_way.pop(future) for future in reversed(idle))
                     if batch.due:
-                        yield batch.take()
-                yield batch.take()
+                        yield from self._hand_over(batch)
+                yield from self._hand_over(batch)
             except BaseException:
                 for future in under_way:
                     future.cancel()
                 self.archive.close()  # ends the pauses between tries
                 raise
+            finally:
+                self.readers.shutdown(wait=False, cancel_futures=True)
+
+    def _hand_over(self, batch: "_Batch") -> Iterator[list[Outcome]]:
+        taken = batch.take()
+        yield taken
+        # Whoever took them has loaded them by now.
+        for outcome in taken:
+            if isinstance(outcome, ReadyFile) and outcome.table is not None:
+                self.room.give(outcome.text.size)
 
 
 def _has_room(under_way: Mapping[Future[Outcome], FileTask]) -> bool:
