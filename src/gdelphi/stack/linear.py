@@ -130,14 +130,17 @@ class Stack:
         self, history: History, days: Iterable[date], horizon: int = 1
     ) -> list["StackExample"]:
         """An example of each of these target days that is present."""
-        examples = []
-        for day in days:
-            origin = day - timedelta(days=horizon)
-            outcome = outcomes(history, origin, horizon)
-            if not np.isnan(outcome["occurs"]).all():
-                answers = ask(self.members, history, origin, horizon)
-                examples.append(StackExample(day, self._matrices(history, answers), outcome))
-        return examples
+        found = (self.example(history, day, horizon) for day in days)
+        return [example for example in found if example is not None]
+
+    def example(self, history: History, day: date, horizon: int = 1) -> "StackExample | None":
+        """The example of a target day; None if it is not present."""
+        origin = day - timedelta(days=horizon)
+        outcome = outcomes(history, origin, horizon)
+        if np.isnan(outcome["occurs"]).all():
+            return None
+        answers = ask(self.members, history, origin, horizon)
+        return StackExample(day, self._matrices(history, answers), outcome)
 
     def fit_examples(
         self, examples: Sequence["StackExample"], like: Coefficients | None = None
@@ -309,6 +312,16 @@ class Stack:
         values = np.array([fitted[name] for name in self.features()])
         # Cell by cell: the result for one must not depend on how many others there are.
         return expit((matrix * values).sum(axis=1) + fitted[INTERCEPT])
+
+
+class ExampleMaker(NamedTuple):
+    """Makes examples, one for a day: work that processes can share."""
+
+    stack: Stack
+    history: History
+
+    def do(self, day: date) -> StackExample | None:
+        return self.stack.example(self.history, day)
 
 
 def _known_cells(examples: Sequence[StackExample], target: str) -> tuple[FloatArray, FloatArray]:
