@@ -278,8 +278,11 @@ def column_scale(columns: torch.Tensor, days: IntArray) -> tuple[torch.Tensor, t
     of them are hundreds of megabytes."""
     parts = torch.from_numpy(days).split(DAYS_AT_ONCE)
     cells = len(days) * columns.shape[1] * columns.shape[2]
-    mean = sum(columns[some].double().sum(dim=(0, 1, 2)) for some in parts) / cells
-    squares = sum(((columns[some] - mean) ** 2).sum(dim=(0, 1, 2)) for some in parts)
+    mean, squares = torch.zeros(2, columns.shape[3], dtype=torch.float64)
+    for some in parts:
+        mean += columns[some].double().sum(dim=(0, 1, 2)) / cells
+    for some in parts:
+        squares += ((columns[some] - mean) ** 2).sum(dim=(0, 1, 2))
     return mean, (squares / (cells - 1)).sqrt()
 
 

@@ -375,7 +375,8 @@ class _TableLearner:
         rows = self._rows(target, start, days, most=most)
         outcome = self._outcome(target)
         trees = self.grower.grow(rows, outcome, start.ravel(), rounds=rounds, seeds=seeds)
-        shown = self.table.rows[np.ix_(np.flatnonzero(rows), line_columns(self.table))]
+        numbers = np.array(line_columns(self.table))
+        shown = self.table.rows[np.ix_(np.flatnonzero(rows), numbers)]
         lines = fit_root_lines(
             np.nan_to_num(shown, copy=False), outcome[rows], start.ravel()[rows], self.root[rows],
             roots=self.table.values.shape[2],
