@@ -6,10 +6,11 @@ interpreter to others meanwhile. Threads share the memory of the data, of which 
 are under way: what it ends with depends neither on the number of cores nor on the other jobs.
 """
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import torch
@@ -34,6 +35,8 @@ def at_once(jobs: Sequence[Callable[[], Result]], *, threads: int | None = None)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
+            finally:
+                give_back_memory()
 
 
 @contextmanager
@@ -46,3 +49,10 @@ def one_thread_each() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def give_back_memory() -> None:
+    """What was freed goes back to the system. The C library of Linux keeps much of it, for each
+    thread by itself, and large arrays are never put there again: after fits at once, a gigabyte."""
+    with suppress(OSError, AttributeError, TypeError):  # another C library, or none by that way
+        ctypes.CDLL(None).malloc_trim(0)

@@ -23,7 +23,7 @@ import numpy as np
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.threads import at_once
+from gdelphi.common.threads import at_once, give_back_memory
 from gdelphi.common.types import AHEAD, TARGETS, BoolArray, FloatArray, IntArray
 from gdelphi.common.workers import share
 from gdelphi.measures.count_panel import CountPanel
@@ -96,6 +96,7 @@ def fit_stack(
     """Fit everything that forecasts without a network, and answer for the days of fitting: the last
     `most_days` of those that are given."""
     data = _data_of(panel, days, most_days, on_step)
+    give_back_memory()  # of the examples: hundreds of megabytes in small arrays
     on_step("fitting expected rows")
     everything = np.arange(len(data.positions))
     nothing = everything[:0]
