@@ -291,7 +291,7 @@ def simple_stack(panel: CountPanel, positions: np.ndarray, history: int) -> Floa
         learned = range(max(FIRST_DAY, int(own[0]) - first - RIDGE_DAYS), int(own[0]) - first)
         stack = default_stack().fit(roots, [roots.days[at] for at in learned])
         for at in own - first:
-            example = stack.example(roots, roots.days[at])
+            example = stack.example_at(roots, roots.days[at])
             shape = (len(roots.streams), len(roots.codes))
             said.append([stack.answer(example, target).reshape(shape) for target in TARGETS])
     return np.moveaxis(np.array(said), 1, -1)

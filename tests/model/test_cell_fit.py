@@ -1,6 +1,7 @@
 """The cell network: it learns from surprises, is weighed against the stack, sees no later day."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 
 from gdelphi.common.errors import ForecastError
+from gdelphi.common.threads import at_once
 from gdelphi.common.types import FloatArray
 from gdelphi.model.cell_fit import (
     CELL_FOLDER,
@@ -18,9 +21,11 @@ from gdelphi.model.cell_fit import (
     CellSettings,
     DirectReading,
     added_logits,
+    begin_cells,
     blended,
     cell_network_of,
     choose_weights,
+    column_scale,
     fit_cells,
     train_cells,
 )
@@ -142,6 +147,49 @@ def test_untrained_it_adds_nothing_and_streams_do_not_mix() -> None:
     torch.testing.assert_close(network(columns[2:4], surprises[2:4]), whole[:, 2:4])
 
 
+def test_it_says_what_its_formula_says() -> None:
+    """As the docstrings give it, member by member: signs on the inputs, scales on the outputs."""
+    config = CellConfig(columns=5, roots=6)
+    network = CellNetwork(config).eval()
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    network.mean.normal_()
+    columns, surprises = 3 * torch.randn(8, 6, 5), torch.randn(8, 14, 12)
+    state = network.recurrent(F.gelu(network.surprise(surprises)))[1][0]
+    scaled = ((columns - network.mean) / network.deviation).clamp(-5, 5)
+    shown = network.shown(state)[:, None].expand(-1, 6, -1)
+    cells = torch.cat([scaled, shown, network.root.expand(8, -1, -1)], dim=2)
+    layer = network.hidden
+    for member in range(config.members):
+        signed = (cells * layer.signs[member]) @ layer.weight
+        hidden = F.gelu(signed * layer.scales[member] + layer.bias[member])
+        own = network.own(state).view(8, 6, -1)
+        expected = hidden @ network.out[member] + own + network.level
+        torch.testing.assert_close(network(columns, surprises)[member], expected)
+
+
+def test_networks_that_are_trained_at_once_are_those_that_are_trained_in_turn() -> None:
+    inputs, came = planted(60)
+    data, config = CellData(inputs, came, CPU), CellConfig(columns=5, roots=6)
+
+    def jobs() -> list[Callable[[], CellNetwork]]:
+        parts = (np.arange(40), np.arange(60))
+        return [begin_cells(config, data, part, settings=FEW) for part in parts]
+
+    for one, other in zip(at_once(jobs(), threads=2), at_once(jobs(), threads=1), strict=True):
+        for name, value in one.state_dict().items():
+            assert torch.equal(value, other.state_dict()[name]), name
+
+
+def test_columns_are_scaled_by_mean_and_deviation_of_the_days_of_training() -> None:
+    columns = torch.randn(70, 4, 6, 5) * 3 + 100
+    days = np.arange(3, 70, 2)
+    mean, deviation = column_scale(columns, days)
+    flat = columns[days].double().flatten(0, 2)
+    torch.testing.assert_close(mean, flat.mean(0))
+    torch.testing.assert_close(deviation, flat.std(0))
+
+
 # --- over a stack ---------------------------------------------------------------------------------
 
 
@@ -186,6 +234,19 @@ def test_surprises_are_what_was_not_expected(counts: CountForecasters) -> None:
         rtol=1e-5,
     )  # fmt: skip
     assert np.isfinite(inputs.columns).all()
+
+
+@pytest.mark.slow
+def test_cells_of_many_days_at_once_are_those_of_each_day(counts: CountForecasters) -> None:
+    positions = np.arange(60, 240, 5)  # more than are kept
+    table, expected = counts.cells_of(positions)
+    for place, position in enumerate(positions.tolist()):
+        day = counts.panel.roots.days[position]
+        np.testing.assert_array_equal(table.values[place], counts.table(day).values[0])
+        np.testing.assert_array_equal(expected[place], counts.expected_rows(day))
+        few = counts.cells_of(positions[max(place - 1, 0) : place + 1])
+        np.testing.assert_array_equal(few[0].values[-1], table.values[place])
+        np.testing.assert_array_equal(few[1][-1], expected[place])
 
 
 @pytest.mark.slow

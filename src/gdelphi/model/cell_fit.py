@@ -11,7 +11,7 @@ errors. The second network sees all days and forecasts.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.files import atomic_write, remove_folder
 from gdelphi.common.progress import OnStep, silent
+from gdelphi.common.threads import at_once
 from gdelphi.common.types import TARGETS, FloatArray, History, IntArray, VectorArray
 from gdelphi.measures.targets import outcomes
 from gdelphi.measures.week_targets import week_outcomes
@@ -181,18 +182,22 @@ def fit_cells(
     )
     late = np.flatnonzero(known.folds >= TRAIN_FOLDS)
     early = np.flatnonzero(known.folds < TRAIN_FOLDS)
-    begun = partial(train_cells, config, data, settings=settings, start=start)
-    first = begun(early, on_step=lambda what: on_step(f"{what}, without validation"))
+    begun = partial(begin_cells, config, data, settings=settings, start=start)
+    # Both at once: the second is of no use only where the first is of none.
+    first, network = at_once(
+        [
+            begun(early, on_step=lambda what: on_step(f"{what}, without validation")),
+            begun(np.arange(len(days)), on_step=on_step),
+        ],
+        threads=None if data.device.type == "cpu" else 1,
+    )
     said = inputs.base[late] + added_logits(first, data, late)
     weights, gains = choose_weights(inputs.stack[late], said, came[late])
     if not settings.epochs and start is None:
         weights, gains = (0.0,) * config.outputs, (0.0,) * config.outputs
     direct = blended(inputs.stack[late], said, weights)
-    network = first
-    if any(weights):
-        network = begun(np.arange(len(days)), on_step=on_step)
     return CellFit(
-        network.cpu().eval(),
+        (network if any(weights) else first).cpu().eval(),
         weights,
         gains,
         known.days[late],
@@ -241,34 +246,77 @@ def train_cells(
     start: CellNetwork | None = None,
 ) -> CellNetwork:
     """The EMA of a network trained on some of the days, from `start` or from nothing."""
+    return begin_cells(config, data, days, settings=settings, on_step=on_step, start=start)()
+
+
+def begin_cells(
+    config: CellConfig,
+    data: CellData,
+    days: IntArray,
+    *,
+    settings: CellSettings,
+    on_step: OnStep = silent,
+    start: CellNetwork | None = None,
+) -> Callable[[], CellNetwork]:
+    """The same, not trained yet: what is returned trains it. Only what is done here draws from the
+    random numbers of all of torch, so that several networks can be trained at once."""
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.seed)
+        network = CellNetwork(config) if start is None else deepcopy(start)
+        random = torch.Generator()
+        random.set_state(torch.get_rng_state())
+    if start is None:
+        mean, deviation = column_scale(data.columns, days)
+        network.mean.copy_(mean)
+        network.deviation.copy_(deviation.clamp(min=1e-3))
+    network.to(data.device).train()
+    return partial(_trained, network, data, days, settings, random, on_step)
+
+
+def column_scale(columns: torch.Tensor, days: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of each column over the cells of days, a few days at a time: all
+    of them are hundreds of megabytes."""
+    parts = torch.from_numpy(days).split(DAYS_AT_ONCE)
+    cells = len(days) * columns.shape[1] * columns.shape[2]
+    mean, squares = torch.zeros(2, columns.shape[3], dtype=torch.float64)
+    for some in parts:
+        mean += columns[some].double().sum(dim=(0, 1, 2)) / cells
+    for some in parts:
+        squares += ((columns[some] - mean) ** 2).sum(dim=(0, 1, 2))
+    return mean, (squares / (cells - 1)).sqrt()
+
+
+def _trained(
+    network: CellNetwork,
+    data: CellData,
+    days: IntArray,
+    settings: CellSettings,
+    random: torch.Generator,
+    on_step: OnStep,
+) -> CellNetwork:
     pairs = torch.cartesian_prod(torch.from_numpy(days), torch.arange(data.shape[1]))
     batch = min(settings.batch, len(pairs))
     steps = min(settings.epochs * (len(pairs) // batch), settings.most_steps)
     schedule = _Schedule(steps, settings)
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
-        network = CellNetwork(config) if start is None else deepcopy(start)
-        if start is None:
-            flat = data.columns[days].flatten(0, 2)
-            network.mean.copy_(flat.mean(dim=0))
-            network.deviation.copy_(flat.std(dim=0).clamp(min=1e-3))
-        network.to(data.device).train()
-        average = ema_copy(network)
-        optimizer = optimizer_for(network, schedule)
-        order = torch.zeros(0, dtype=torch.int64)
-        for step in range(1, steps + 1):
-            if len(order) < batch:
-                order = torch.randperm(len(pairs))
-            chosen, order = pairs[order[:batch]], order[batch:]
-            loss = _loss(network, data, chosen)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(schedule, step)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            update_ema(average, network, decay=settings.ema, step=step)
-            if step % 100 == 0:
-                on_step(f"training the cell network: step {step} of {steps}")
+    dropping = random
+    if data.device.type != "cpu":
+        dropping = torch.Generator(data.device).manual_seed(settings.seed)
+    average = ema_copy(network)
+    optimizer = optimizer_for(network, schedule)
+    order = torch.zeros(0, dtype=torch.int64)
+    for step in range(1, steps + 1):
+        if len(order) < batch:
+            order = torch.randperm(len(pairs), generator=random)
+        chosen, order = pairs[order[:batch]], order[batch:]
+        loss = _loss(network, data, chosen, dropping)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(schedule, step)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        update_ema(average, network, decay=settings.ema, step=step)
+        if step % 100 == 0:
+            on_step(f"training the cell network: step {step} of {steps}")
     return average
 
 
@@ -292,17 +340,19 @@ class _Schedule:
         return self.settings.weight_decay
 
 
-def _loss(network: CellNetwork, data: CellData, pairs: torch.Tensor) -> torch.Tensor:
+def _loss(
+    network: CellNetwork, data: CellData, pairs: torch.Tensor, random: torch.Generator
+) -> torch.Tensor:
     """Log loss of every member over the known cells of pairs of a day and a stream, by what each
     output counts."""
     days, streams = pairs.T
     base = data.base[days, streams].nan_to_num(0.0).to(data.device)
     outcome = data.outcome[days, streams].to(data.device)
-    logits = base + network(*data.shown(days, streams))
+    logits = base + network(*data.shown(days, streams), random)
     counted = (~outcome.isnan()) * _output_weights(outcome.shape[-1]).to(data.device)
+    counted /= counted.sum().clamp(min=1) * len(logits)
     outcome = outcome.nan_to_num(0.0).expand_as(logits)
-    losses = F.binary_cross_entropy_with_logits(logits, outcome, reduction="none")
-    return (losses * counted).sum() / (counted.sum().clamp(min=1) * len(logits))
+    return F.binary_cross_entropy_with_logits(logits, outcome, counted, reduction="sum")
 
 
 def _output_weights(outputs: int) -> torch.Tensor:

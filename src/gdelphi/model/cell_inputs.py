@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.types import TARGETS, FloatArray, VectorArray
+from gdelphi.common.types import TARGETS, FloatArray, IntArray, VectorArray
 from gdelphi.stack.fitted import (
     CountForecasters,
     StackAnswers,
 )
+from gdelphi.stack.usual import by_day
 
 LEAST_VARIANCE: Final = 0.05  # rows squared: of cells where next to nothing is expected
 LOWEST, HIGHEST = -3.0, 6.0  # deviations that a surprise is held within
@@ -45,17 +46,13 @@ def cell_inputs(
     roots = counts.panel.roots
     positions = np.array([(day - roots.days[0]).days for day in days])
     wanted = positions[:, None] - np.arange(before, 0, -1)
+    seen = np.unique(np.concatenate([np.maximum(wanted, 1).ravel(), positions]))
+    cells, expected = counts.cells_of(seen)
     surprises = np.zeros((len(roots.days), len(roots.streams), len(roots.codes)), np.float32)
-    tables: list[VectorArray] = []
-    # One pass from the first day to the last: tables and expected rows are made in blocks of days.
-    of_targets = set(positions.tolist())
-    for position in sorted({*np.maximum(wanted, 1).ravel().tolist(), *of_targets}):
-        if position < len(roots.days):
-            surprises[position] = _surprises(counts, position)
-        if position in of_targets:
-            table = counts.table(days[len(tables)])
-            shown = [not name.startswith(SEASON) for name in table.names]
-            tables.append(table.values[..., shown])
+    known = seen < len(roots.days)  # the day after the last is a target alone
+    surprises[seen[known]] = _surprises(counts, seen[known], expected[known])
+    shown = [not name.startswith(SEASON) for name in cells.names]
+    tables = cells.values[np.searchsorted(seen, positions)][..., shown]
     of_all = OF_ALL * np.broadcast_to(surprises.mean(axis=1, keepdims=True), surprises.shape)
     both = np.concatenate([surprises, of_all], axis=2)
     windows = both[np.maximum(wanted, 0)]  # of the first day nothing is expected, nor before it
@@ -65,9 +62,10 @@ def cell_inputs(
         further = outputs_last(week)[..., len(TARGETS) :]  # tomorrow comes first
         base, stack = (np.concatenate([each, further], axis=3) for each in (base, stack))
         shown_logits.append(further)
-    columns = np.concatenate([np.concatenate(tables), *shown_logits], axis=3)
+    # Single precision from the start: of many days these are hundreds of megabytes.
+    columns = np.concatenate([tables, *shown_logits], 3, dtype=np.float32, casting="same_kind")
     return CellInputs(
-        np.nan_to_num(columns.astype(np.float32)),
+        np.nan_to_num(columns, copy=False),
         windows.swapaxes(1, 2),
         base,
         stack,
@@ -87,13 +85,11 @@ def by_horizon(outputs: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(split, (3, 2), (0, 1)))
 
 
-def _surprises(counts: CountForecasters, position: int) -> FloatArray:
-    """Rows beyond the expected ones in standard deviations, [stream, root]; none on a day that is
-    missing."""
+def _surprises(counts: CountForecasters, days: IntArray, expected: FloatArray) -> FloatArray:
+    """Rows beyond the expected ones in standard deviations, both [day, stream, root], on days at
+    these positions; none on a day that is missing."""
     roots = counts.panel.roots
-    expected = counts.expected_rows(roots.days[position])
-    if not roots.present[position]:
-        return np.zeros_like(expected)
     variance = expected + expected**2 / counts.fit.intensity.shapes + LEAST_VARIANCE
-    surprises: FloatArray = (roots.counts[:, position] - expected) / np.sqrt(variance)
-    return np.clip(surprises, LOWEST, HIGHEST)
+    beyond = by_day(roots.counts[:, days]) - expected
+    surprises = np.clip(beyond / np.sqrt(variance), LOWEST, HIGHEST)
+    return np.where(roots.present[days][:, None, None], surprises, 0.0)

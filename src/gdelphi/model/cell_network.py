@@ -77,27 +77,48 @@ class CellNetwork(nn.Module):
         nn.init.zeros_(self.own.weight)
         nn.init.zeros_(self.own.bias)
 
-    def forward(self, columns: Tensor, surprises: Tensor) -> Tensor:
+    def forward(
+        self, columns: Tensor, surprises: Tensor, random: torch.Generator | None = None
+    ) -> Tensor:
         """[member, B, root, output], from columns [B, root, column] and surprises
-        [B, day, 2 roots]."""
+        [B, day, 2 roots]. In training, what is dropped is drawn by `random`; without it by the
+        numbers that all of torch draws from."""
         config, (batch, roots) = self.config, columns.shape[:2]
-        news = F.dropout(surprises, config.state_dropout, self.training)
+        news = self._dropped(surprises, config.state_dropout, random)
         _, last = self.recurrent(F.gelu(self.surprise(news)))
-        state = F.dropout(last[0], config.state_dropout, self.training)
+        state = self._dropped(last[0], config.state_dropout, random)
         own = self.own(state).view(batch, roots, -1)
-        shown = self.shown(state)[:, None].expand(-1, roots, -1)
         scaled = ((columns - self.mean) / self.deviation).clamp(-FURTHEST, FURTHEST)
-        cells = torch.cat([scaled, shown, self.root.expand(batch, -1, -1)], dim=2)
-        hidden = F.gelu(self.hidden(cells.flatten(0, 1)))
-        hidden = F.dropout(hidden, config.dropout, self.training)
-        added: Tensor = torch.einsum("kbw,kwt->kbt", hidden, self.out)
-        logits: Tensor = added.unflatten(1, (batch, roots)) + own + self.level
+        # One layer over columns, state and root side by side, taken apart: the state is the same
+        # for all roots, and a root's own numbers for the whole batch.
+        of_columns, of_state, of_root = self.hidden.matrices().split(
+            [config.columns, config.shown_state, ROOT_WIDTH], dim=1
+        )
+        rows = scaled.flatten(0, 1).expand(config.members, -1, -1)
+        mapped = torch.bmm(rows, of_columns).unflatten(1, (batch, roots))
+        mapped = mapped + (self.shown(state) @ of_state)[:, :, None]
+        mapped = mapped + (self.root @ of_root + self.hidden.bias)[:, None]
+        hidden = self._dropped(F.gelu(mapped), config.dropout, random)
+        added: Tensor = torch.bmm(hidden.flatten(1, 2), self.out)
+        logits: Tensor = added.unflatten(1, (batch, roots)) + (own + self.level)
         return logits
+
+    def _dropped(self, values: Tensor, chance: float, random: torch.Generator | None) -> Tensor:
+        """Dropout; as torch does it on a CPU, with random numbers of its own."""
+        if random is None or not self.training:
+            return F.dropout(values, chance, self.training)
+        kept = torch.empty_like(values).bernoulli_(1 - chance, generator=random)
+        return values * kept.div_(1 - chance)
 
 
 class EnsembleLinear(nn.Module):
     """A linear layer for each member of an ensemble; they share the matrix, and have signs of the
-    inputs, scales of the outputs and biases of their own."""
+    inputs, scales of the outputs and biases of their own:
+
+        ((x * signs) @ weight) * scales + bias  =  x @ matrices + bias.
+
+    Signs and scales are put on the matrix, which is small, and not on every row.
+    """
 
     def __init__(self, inputs: int, outputs: int, members: int) -> None:
         super().__init__()
@@ -106,7 +127,7 @@ class EnsembleLinear(nn.Module):
         self.scales = nn.Parameter(torch.ones(members, 1, outputs))
         self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """[member, row, outputs] of inputs [row, inputs]."""
-        mapped: Tensor = ((inputs * self.signs) @ self.weight) * self.scales + self.bias
-        return mapped
+    def matrices(self) -> Tensor:
+        """[member, inputs, outputs]"""
+        matrices: Tensor = self.signs.transpose(1, 2) * self.weight * self.scales
+        return matrices

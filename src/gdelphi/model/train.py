@@ -138,11 +138,13 @@ def train(
                 device=accelerator.device,
                 stack_in=out if own_stack else None,
             )
+        watcher.stage("training the measure transformer")
         task = MeasureTask(data, accelerator.device, futures)
         trained = run_training(
             task, out, accelerator, resume=resume, progress=watcher, tensorboard=tensorboard
         )
         if settings.train.decoder_steps:
+            watcher.stage("training the measure decoder")
             train_decoder(data, out / DECODER_FOLDER, accelerator, resume=resume)
         return trained
 

@@ -268,7 +268,7 @@ def _with_baselines(panel: CountPanel, days: IntArray, columns: VectorArray) -> 
     start = [names.index(name) for name in BASE]
     shown, bases, came = [], [], []
     for at in days:
-        _, features, outcome = stack.example(roots, _day(panel, at))
+        _, features, outcome = stack.example_at(roots, _day(panel, at))
         logits = np.stack(
             [features[target][:, : len(names)].reshape(shape) for target in TARGETS], axis=-1
         )

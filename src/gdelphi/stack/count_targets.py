@@ -17,10 +17,12 @@ are therefore the same to the last bit whatever other days are asked for with it
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from gdelphi.common.threads import at_once
 from gdelphi.common.types import BoolArray, FloatArray, IntArray, VectorArray
 from gdelphi.measures.profiles import Profiles
 from gdelphi.measures.targets import HEADLINES, shares_of
@@ -31,6 +33,7 @@ MOST_ROWS: Final = 40  # whose weights are added up; of more the sum is drawn as
 SUMS: Final = 2048  # drawn for each number of rows
 LEAST_SUM: Final = 0.1  # of the weights of many rows
 ONE_MENTION: Final = float(np.log(2))  # the weight of a row with one mention, where none is known
+DAYS_AT_ONCE: Final = 16  # that one thread draws
 TIE: Final = 1e-9  # weight that a later code lies behind an earlier one of the same weight
 
 
@@ -77,12 +80,21 @@ def target_chances(
     """
     sums = _drawn_sums(row_weights, seed)
     headline, surge = np.empty_like(expected), np.empty_like(expected)
-    for number, ordinal in enumerate(ordinals):
-        generator = np.random.default_rng([seed, int(ordinal)])
-        weights = _draw(generator, expected[number], shapes, sums, samples)
-        headline[number] = _rate(_headlines(weights).sum(axis=0), samples)
-        over = shares_of(weights) > thresholds[number]  # never above NaN
-        surge[number] = _rate(over.sum(axis=0), samples)
+
+    def draw(days: range) -> None:
+        for number in days:
+            generator = np.random.default_rng([seed, int(ordinals[number])])
+            weights = _draw(generator, expected[number], shapes, sums, samples)
+            headline[number] = _rate(_headlines(weights).sum(axis=0), samples)
+            over = shares_of(weights) > thresholds[number]  # never above NaN
+            surge[number] = _rate(over.sum(axis=0), samples)
+
+    days = range(len(ordinals))
+    parts = [days[first : first + DAYS_AT_ONCE] for first in days[::DAYS_AT_ONCE]]
+    if len(parts) > 1:
+        at_once([partial(draw, part) for part in parts])
+    else:
+        draw(days)
     surge[np.isnan(thresholds)] = np.nan
     return {"occurs": 1 - zero_mass(expected, shapes), "headline": headline, "surge": surge}
 

@@ -15,6 +15,7 @@ Days close to a fold are left out of what answers for it: their past overlaps wi
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,11 +23,14 @@ import numpy as np
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.common.progress import OnStep, silent
-from gdelphi.common.types import TARGETS, BoolArray, FloatArray, IntArray
+from gdelphi.common.threads import at_once, give_back_memory
+from gdelphi.common.types import AHEAD, TARGETS, BoolArray, FloatArray, IntArray
+from gdelphi.common.workers import share
 from gdelphi.measures.count_panel import CountPanel
 from gdelphi.measures.targets import surge_threshold
 from gdelphi.stack.cells import CATEGORIES, CellTable
 from gdelphi.stack.count_targets import row_weight_pool, target_chances
+from gdelphi.stack.expected_week import expected_week
 from gdelphi.stack.fitted import (
     BASE,
     INTENSITY,
@@ -52,6 +56,7 @@ from gdelphi.stack.intensity import Intensity, fit_intensity
 from gdelphi.stack.linear import (
     LEVEL_RIDGE,
     SIMPLE,
+    ExampleMaker,
     Stack,
     StackExample,
     default_stack,
@@ -62,10 +67,11 @@ from gdelphi.stack.logistic import LinearModel, minimise_log_loss, regress_aroun
 from gdelphi.stack.recent_level import levels_in_order
 from gdelphi.stack.root_lines import fit_root_lines
 from gdelphi.stack.trees import MORE_ROUNDS, TreeGrower
-from gdelphi.stack.week_fit import FoldIntensity, fit_week
+from gdelphi.stack.week_fit import fit_week
 
 MOST_DAYS: Final = 1500  # that are learned from, the last ones
 FEWEST_DAYS: Final = 120
+ASKED_AT_ONCE: Final = 100  # days that a process asks the baselines about; few stay in this one
 SIMPLE_DAYS: Final = 365  # that the simple stack learns from, before validation B
 SEASON_DAYS: Final = 1200  # from so many on seasons are shown
 EMBARGO: Final = 7  # days beside a fold
@@ -91,14 +97,34 @@ def fit_stack(
     """Fit everything that forecasts without a network, and answer for the days of fitting: the last
     `most_days` of those that are given."""
     data = _data_of(panel, days, most_days, on_step)
+    give_back_memory()  # of the examples: hundreds of megabytes in small arrays
     on_step("fitting expected rows")
-    folds = [fit_intensity(panel, data.positions[rest]) for rest in data.rests]
-    whole = fit_intensity(panel, data.positions)
+    everything = np.arange(len(data.positions))
+    nothing = everything[:0]
+    parts = [(everything, nothing), *zip(data.rests, data.folds, strict=True)]  # the longest first
+    whole, *folds = at_once([partial(_fold_intensity, data, *part) for part in parts])
     on_step("fitting trees and regressions")
-    fit = _fit_tables(data, folds, whole, on_step)
+    fit = _fit_tables(data, folds, whole.intensity, on_step)
     on_step("fitting the week")
-    of_folds = [FoldIntensity(*each) for each in zip(folds, data.folds, strict=True)]
-    return replace(fit, week=fit_week(CountForecasters(fit, panel), of_folds, data.members))
+    expected = np.concatenate([fold.expected for fold in folds])
+    return replace(fit, week=fit_week(CountForecasters(fit, panel), expected, data.members))
+
+
+class _FoldIntensity(NamedTuple):
+    """The intensity of some days, and what it expects of others."""
+
+    intensity: Intensity
+    expected: FloatArray
+    """rows of the weeks that begin with these, [day, day of the week, stream, root]"""
+
+
+def _fold_intensity(data: "_Data", learned: IntArray, answered: IntArray) -> _FoldIntensity:
+    """Fitted on days at some places, asked about days at others."""
+    intensity = fit_intensity(data.panel, data.positions[learned])
+    if not len(answered):
+        return _FoldIntensity(intensity, np.empty((0, AHEAD, *intensity.shapes.shape)))
+    origins = data.positions[answered] - 1
+    return _FoldIntensity(intensity, expected_week(intensity, data.panel, origins))
 
 
 # --- days and folds -------------------------------------------------------------------------------
@@ -136,7 +162,8 @@ def _data_of(panel: CountPanel, days: FitDays, most_days: int, on_step: OnStep) 
     before = [*days.train, *days.validation_a]
     wanted = [*before, *days.validation_b][-most_days:]
     on_step(f"asking the baselines about {len(wanted)} days")
-    examples = simple.examples(roots, wanted)
+    found = share(ExampleMaker(simple, roots), wanted, portion=ASKED_AT_ONCE)
+    examples = [example for example in found if example is not None]
     if len(examples) < FEWEST_DAYS:
         raise ForecastError(
             f"{len(examples)} days to learn from are too few, at least {FEWEST_DAYS} with "
@@ -200,14 +227,13 @@ def _member_logits(
 
 
 def _fit_tables(
-    data: _Data, folds: Sequence[Intensity], whole: Intensity, on_step: OnStep
+    data: _Data, folds: Sequence[_FoldIntensity], whole: Intensity, on_step: OnStep
 ) -> StackFit:
     panel = data.panel
-    expected = np.empty(data.outcomes.shape[1:])
-    for fold, intensity in zip(data.folds, folds, strict=True):
-        expected[fold] = intensity.expected_rows(panel, data.positions[fold])
+    # The first day of a week is what the intensity itself expects, to the last bit.
+    expected = np.concatenate([fold.expected[:, 0] for fold in folds])
     row_weights = row_weight_pool(panel.roots, int(data.positions[-1]) + 1)
-    shapes = np.mean([one.shapes for one in folds], axis=0)
+    shapes = np.mean([fold.intensity.shapes for fold in folds], axis=0)
     intensity_logits = _intensity_logits(data, expected, shapes, row_weights)
     bases = {}
     base = np.empty_like(data.simple)
@@ -224,21 +250,35 @@ def _fit_tables(
     learner = _TableLearner(data, table)
     logits = {SIMPLE: data.simple, INTENSITY: intensity_logits}
     logits |= {name: np.full_like(base, np.nan) for name in (TREES, LOGISTIC)}
-    tables = {}
-    for number, target in enumerate(TARGETS):
-        on_step(f"fitting trees and regressions for {target}")
-        start = base[number]
-        rounds = learner.rounds(number, start)
-        for fold, rest in zip(data.folds, data.rests, strict=True):
-            fitted = learner.fit(number, bases[target], start, rest, rounds=rounds, most=FOLD_CELLS)
-            part = CellTable(table.names, table.values[fold])
-            for name in (TREES, LOGISTIC):
-                logits[name][number, fold] = table_logits(name, fitted, part, start[fold])
-        everything = np.arange(len(data.positions))
-        tables[target] = learner.fit(
-            number, bases[target], start, everything, rounds=round(rounds * MORE_ROUNDS),
-            most=MOST_CELLS, seeds=SEEDS,
-        )  # fmt: skip
+    on_step("choosing how many trees to grow")
+    rounds = at_once([partial(learner.rounds, n, start) for n, start in enumerate(base)])
+    on_step("growing trees and fitting regressions")
+    everything = np.arange(len(data.positions))
+    targets = list(enumerate(TARGETS))
+    jobs = [  # the longest first
+        partial(
+            learner.fit, number, bases[target], base[number], everything,
+            rounds=round(rounds[number] * MORE_ROUNDS), most=MOST_CELLS, seeds=SEEDS,
+        )
+        for number, target in targets
+    ]  # fmt: skip
+    jobs += [
+        partial(
+            learner.fit, number, bases[target], base[number], rest,
+            rounds=rounds[number], most=FOLD_CELLS,
+        )
+        for number, target in targets
+        for rest in data.rests
+    ]  # fmt: skip
+    fits = at_once(jobs)
+    tables = dict(zip(TARGETS, fits[: len(TARGETS)], strict=True))
+    asked = [(number, fold) for number, _ in targets for fold in data.folds]
+    of_folds = zip(asked, fits[len(TARGETS) :], strict=True)
+    said = at_once(
+        [partial(learner.answers, fit, base[number], fold) for (number, fold), fit in of_folds]
+    )
+    for (number, fold), (by_trees, by_lines) in zip(asked, said, strict=True):
+        logits[TREES][number, fold], logits[LOGISTIC][number, fold] = by_trees, by_lines
     given = np.stack([logits[name] for name in POOLED], axis=-1)
     pool = {target: _pool(given[n], data.outcomes[n]) for n, target in enumerate(TARGETS)}
     first = panel.roots.days[0].toordinal()
@@ -339,12 +379,18 @@ class _TableLearner:
         rows = self._rows(target, start, days, most=most)
         outcome = self._outcome(target)
         trees = self.grower.grow(rows, outcome, start.ravel(), rounds=rounds, seeds=seeds)
-        shown = np.nan_to_num(self.table.rows[rows][:, line_columns(self.table)])
+        numbers = np.array(line_columns(self.table))
+        shown = self.table.rows[np.ix_(np.flatnonzero(rows), numbers)]
         lines = fit_root_lines(
-            shown, outcome[rows], start.ravel()[rows], self.root[rows],
+            np.nan_to_num(shown, copy=False), outcome[rows], start.ravel()[rows], self.root[rows],
             roots=self.table.values.shape[2],
         )  # fmt: skip
         return TableFit(base, trees, lines)
+
+    def answers(self, fit: TableFit, start: FloatArray, days: IntArray) -> list[FloatArray]:
+        """Logits of trees and of lines for some of the days, [day, stream, root]."""
+        part = CellTable(self.table.names, self.table.values[days])
+        return [table_logits(name, fit, part, start[days]) for name in (TREES, LOGISTIC)]
 
     def _outcome(self, target: int) -> FloatArray:
         outcome: FloatArray = self.data.outcomes[target].ravel()

@@ -59,7 +59,8 @@ KEPT: Final = 16  # answers of the stack that are remembered
 KEPT_POOLED: Final = 2 * REACH  # the same without recent levels
 RECENT_LEVEL: Final = "recent level"
 FEWEST_BEFORE: Final = 50  # days before one that tells of the recent level
-BLOCK_DAYS: Final = 64  # target days whose tables are made at once
+BLOCK_DAYS: Final = 64  # target days whose tables are made at once,
+KEPT_BLOCKS: Final = 2  # and how many times as many are kept
 RECENCY: Final = "recency"
 
 CellArray = npt.NDArray[np.float32]
@@ -219,7 +220,7 @@ class CountForecasters:
 
     @cached_property
     def _blocks(self) -> Callable[[int], _Block]:
-        return lru_cache(2)(self._make_block)
+        return lru_cache(KEPT_BLOCKS)(self._make_block)
 
     @property
     def stack(self) -> "PooledStack":
@@ -248,17 +249,34 @@ class CountForecasters:
         block = self._blocks(position // BLOCK_DAYS)
         return block, position - block.first
 
+    def cells_of(self, positions: IntArray) -> tuple[CellTable, FloatArray]:
+        """The cells of target days at these positions of the panel, without answers, and their
+        expected rows, [day, stream, root]. Of many days all at once: whatever their number, it
+        takes a pass over the whole panel."""
+        numbers = np.unique(positions // BLOCK_DAYS)
+        if len(numbers) > KEPT_BLOCKS:
+            made = self._made(positions)
+            return made.table, made.expected
+        blocks = {number: self._blocks(number) for number in numbers.tolist()}
+        of_day = [(blocks[at // BLOCK_DAYS], at) for at in positions.tolist()]
+        names = of_day[0][0].table.names
+        table = np.stack([block.table.values[at - block.first] for block, at in of_day])
+        expected = np.stack([block.expected[at - block.first] for block, at in of_day])
+        return CellTable(names, table), expected
+
     def _make_block(self, number: int) -> _Block:
         first = max(number * BLOCK_DAYS, 1)  # the first day has none before it
         last = min((number + 1) * BLOCK_DAYS, len(self.panel.roots.days) + 1)
-        days = np.arange(first, last)
+        return self._made(np.arange(first, last))
+
+    def _made(self, days: IntArray) -> _Block:
         expected = self.fit.intensity.expected_rows(self.panel, days)
         known = self.fit.out_of_fold  # what was expected of the days of fitting without them
         ordinals = days + self.panel.roots.days[0].toordinal()
         fitted = np.isin(ordinals, known.days)
         expected[fitted] = known.expected[np.searchsorted(known.days, ordinals[fitted])]
         table = intensity_table(self.fit.intensity, self.panel, days, expected, self.fit.seasons)
-        return _Block(first, table, expected)
+        return _Block(int(days[0]), table, expected)
 
 
 def intensity_table(

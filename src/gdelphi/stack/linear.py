@@ -130,20 +130,22 @@ class Stack:
         self, history: History, days: Iterable[date], horizon: int = 1
     ) -> list["StackExample"]:
         """An example of each of these target days that is present."""
-        examples = []
-        for day in days:
-            outcome = outcomes(history, day - timedelta(days=horizon), horizon)
-            if not np.isnan(outcome["occurs"]).all():
-                examples.append(self.example(history, day, horizon))
-        return examples
+        found = (self.example(history, day, horizon) for day in days)
+        return [example for example in found if example is not None]
 
-    def example(self, history: History, day: date, horizon: int = 1) -> "StackExample":
-        """The example of a target day, whose outcomes may not be known yet."""
+    def example(self, history: History, day: date, horizon: int = 1) -> "StackExample | None":
+        """The example of a target day; None if it is not present."""
+        outcome = outcomes(history, day - timedelta(days=horizon), horizon)
+        if np.isnan(outcome["occurs"]).all():
+            return None
+        return self.example_at(history, day, horizon)
+
+    def example_at(self, history: History, day: date, horizon: int = 1) -> "StackExample":
+        """The same of a day whose outcomes may not be known yet."""
         origin = day - timedelta(days=horizon)
         answers = ask(self.members, history, origin, horizon)
-        return StackExample(
-            day, self._matrices(history, answers), outcomes(history, origin, horizon)
-        )
+        outcome = outcomes(history, origin, horizon)
+        return StackExample(day, self._matrices(history, answers), outcome)
 
     def fit_examples(
         self, examples: Sequence["StackExample"], like: Coefficients | None = None
@@ -315,6 +317,16 @@ class Stack:
         values = np.array([fitted[name] for name in self.features()])
         # Cell by cell: the result for one must not depend on how many others there are.
         return expit((matrix * values).sum(axis=1) + fitted[INTERCEPT])
+
+
+class ExampleMaker(NamedTuple):
+    """Makes examples, one for a day: work that processes can share."""
+
+    stack: Stack
+    history: History
+
+    def do(self, day: date) -> StackExample | None:
+        return self.stack.example(self.history, day)
 
 
 def _known_cells(examples: Sequence[StackExample], target: str) -> tuple[FloatArray, FloatArray]:

@@ -57,7 +57,10 @@ def fit_root_lines(
     if len(np.unique(outcome)) < 2:  # nothing to learn, or no row at all
         return RootLines(np.zeros(columns), np.ones(columns), values)
     mean = table.mean(axis=0, dtype=np.float64)
-    deviation = table.std(axis=0, dtype=np.float64)
+    squares = np.zeros(columns)
+    for begin in range(0, len(table), AT_ONCE):
+        squares += ((table[begin : begin + AT_ONCE] - mean) ** 2).sum(axis=0)
+    deviation = np.sqrt(squares / len(table))
     deviation = np.where(deviation > 1e-6, deviation, 1.0)
 
     def parts() -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:

@@ -33,7 +33,8 @@ SETTINGS: Final = {
     "cat_l2": 50.0,
     "max_bin": 127,
     "force_col_wise": True,
-    "deterministic": True,  # whatever the number of threads
+    "deterministic": True,
+    "num_threads": 1,  # several fits are under way at once
     "verbosity": -1,
 }
 

@@ -90,7 +90,7 @@ def exponential_mean(
     is 0 before the first present day.
     """
     shape = (-1, *[1] * (values.ndim - 1))
-    there = present.astype(np.float64).reshape(shape)
+    there = np.asarray(present, np.float64).reshape(shape)  # a plain array: days of files are slow
     sums = discounted_sums(values * there, half_life)
     weight = discounted_sums(there, half_life)
     if prior is None:

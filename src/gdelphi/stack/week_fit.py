@@ -13,15 +13,15 @@ errors.
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from gdelphi.common.types import AHEAD, TARGETS, BoolArray, FloatArray, IntArray
+from gdelphi.common.threads import at_once
+from gdelphi.common.types import AHEAD, TARGETS, BoolArray, FloatArray
 from gdelphi.measures.week_targets import WeekOutcomes, week_outcomes
-from gdelphi.stack.expected_week import expected_week
 from gdelphi.stack.fitted import STACK, CountForecasters, StackFit
-from gdelphi.stack.intensity import Intensity
 from gdelphi.stack.linear import SIMPLE
 from gdelphi.stack.logistic import LinearModel, regress_around
 from gdelphi.stack.week import origin_inputs
@@ -43,63 +43,81 @@ MOST_CELLS: Final = 300_000  # that a regression learns from
 SEED: Final = 0
 
 
-class FoldIntensity(NamedTuple):
-    """An intensity, and the places of the days of fitting that it answers for."""
-
-    intensity: Intensity
-    places: IntArray
-
-
-def fit_week(
-    counts: CountForecasters, folds: Sequence[FoldIntensity], members: FloatArray
-) -> WeekFit:
-    """From a fitted stack, the intensities of its folds, and the logits of the baselines for its
-    days of fitting, [target, day, stream, root, member]."""
+def fit_week(counts: CountForecasters, expected: FloatArray, members: FloatArray) -> WeekFit:
+    """From a fitted stack, the rows that are expected of the weeks that begin with its days of
+    fitting, [day, day of the week, stream, root], and the logits of the baselines for these days,
+    [target, day, stream, root, member]."""
     fit: StackFit = counts.fit
     known = fit.out_of_fold
     origins = [date.fromordinal(int(day)) - timedelta(days=1) for day in known.days]
     roots = counts.panel.roots
-    first = roots.days[0].toordinal()
-    expected = np.empty((len(origins), AHEAD, *known.expected.shape[1:]))
-    for intensity, places in folds:
-        expected[places] = expected_week(intensity, counts.panel, known.days[places] - 1 - first)
     stack, simple = (known.logits[name].astype(np.float64) for name in (STACK, SIMPLE))
     inputs = origin_inputs(counts, PastWeeks(roots), origins, stack, members, expected)
     seen = roots.until(date.fromordinal(int(known.days[-1])))
     came = [week_outcomes(seen, origin) for origin in origins]
     early = known.folds < TRAIN_FOLDS
-    lines = _fit_lines(inputs, came, stack, early, expects=True)
-    plain = _fit_lines(inputs, came, simple, early, expects=False)
+    kinds = [(stack, True), (simple, False)]
+    jobs = [
+        partial(_fit_target, inputs, came, tomorrow[number], early, number=number, expects=expects)
+        for tomorrow, expects in kinds
+        for number in range(len(TARGETS))
+    ]
+    found = iter(at_once(jobs))
+    lines, plain = (
+        WeekLines(
+            *_by_target([next(found) for _ in TARGETS]),
+            _escalation(inputs, came, early, expects=expects),
+        )
+        for _, expects in kinds
+    )
     logits = lines.logits(inputs, expects=True, tomorrow=stack)
     return WeekFit(lines, plain, known.days, logits.astype(np.float16))
 
 
-def _fit_lines(
+class _TargetLines(NamedTuple):
+    """Regressions of one target."""
+
+    days: list[LinearModel]
+    within: LinearModel
+
+
+def _fit_target(
     inputs: OriginInputs,
     came: Sequence[WeekOutcomes],
     tomorrow: FloatArray,
     early: BoolArray,
     *,
+    number: int,
     expects: bool,
-) -> WeekLines:
-    """With expected rows where they are of use; `early` are the origins of training days."""
-    days: dict[str, list[LinearModel]] = {}
-    within: dict[str, LinearModel] = {}
-    for number, target in enumerate(TARGETS):
-        said = [tomorrow[number]]
-        days[target] = []
-        for day in range(1, AHEAD):
-            columns = day_features(inputs, number, day, expects=expects)
-            outcome = np.stack([each.daily[number, day] for each in came])
-            more = EXPECTING if expects else 0
-            days[target].append(_regress_with(columns, outcome, early, more=more))
-            said.append(columns @ days[target][-1].values + days[target][-1].intercept)
-        columns = within_features(inputs, number, np.stack(said, axis=1))
-        within[target] = _regress(columns, np.stack([each.within[number] for each in came]))
+) -> _TargetLines:
+    """Those of the target of this number, from the logits for tomorrow, [origin, stream, root];
+    with expected rows where they are of use; `early` are the origins of training days."""
+    said, days = [tomorrow], []
+    for day in range(1, AHEAD):
+        columns = day_features(inputs, number, day, expects=expects)
+        outcome = np.stack([each.daily[number, day] for each in came])
+        line = _regress_with(columns, outcome, early, more=EXPECTING if expects else 0)
+        days.append(line)
+        said.append(columns @ line.values + line.intercept)
+    columns = within_features(inputs, number, np.stack(said, axis=1))
+    return _TargetLines(days, _regress(columns, np.stack([each.within[number] for each in came])))
+
+
+def _by_target(
+    lines: Sequence[_TargetLines],
+) -> tuple[dict[str, list[LinearModel]], dict[str, LinearModel]]:
+    named = dict(zip(TARGETS, lines, strict=True))
+    return {name: each.days for name, each in named.items()}, {
+        name: each.within for name, each in named.items()
+    }
+
+
+def _escalation(
+    inputs: OriginInputs, came: Sequence[WeekOutcomes], early: BoolArray, *, expects: bool
+) -> LinearModel:
     escalated = np.stack([each.escalation for each in came])
     columns = escalation_features(inputs.conflict, expects=expects)
-    escalation = _regress_with(columns, escalated, early, more=int(expects))
-    return WeekLines(days, within, escalation)
+    return _regress_with(columns, escalated, early, more=int(expects))
 
 
 def _regress_with(
