@@ -31,12 +31,14 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 
 from gdelphi.common.errors import GdelphiError
+from gdelphi.common.sections import SplitSettings
 from gdelphi.common.settings import load_settings
+from gdelphi.common.splits import split_days
 from gdelphi.common.types import TARGETS, FloatArray
 from gdelphi.measures.count_panel import CountPanel
 from gdelphi.scores.probabilities import brier, skill
-from gdelphi.stack.context import FIRST_DAY, ContextTable, context_table
-from gdelphi.stack.linear import default_stack, expit, logit
+from gdelphi.stack.context import FIRST_DAY, ContextTable, context_table, enough_before
+from gdelphi.stack.linear import default_stack, expit
 from gdelphi.stack.starter import FURTHEST, Starter, load_starter
 from gdelphi.world.config import world_config
 from gdelphi.world.draw_law import draw_law
@@ -308,9 +310,6 @@ def judge(given: argparse.Namespace) -> None:
         config = world_config(given.preset, {} if given.seed is None else {"seed": given.seed})
         config = config if given.law is None else draw_law(config, given.law)
         panel = simulated_count_panel(config)
-        from gdelphi.common.sections import SplitSettings
-        from gdelphi.common.splits import split_days
-
         first, last = panel.roots.days[0], panel.roots.days[-1]
         days = target_days(panel.roots, split_days(first, last, SplitSettings()))
     else:
@@ -318,9 +317,11 @@ def judge(given: argparse.Namespace) -> None:
         panel, found = stored_panel(settings)
         days = {name: list(part) for name, part in found.items()}
 
+    enough = enough_before(panel)
+
     def positions(part: Sequence[date]) -> np.ndarray:
         at = np.array([(day - panel.roots.days[0]).days for day in part])
-        return at[at >= FIRST_DAY][:: given.every]
+        return at[enough[at]][:: given.every]
 
     networks = {"zero-shot": starter}
     if not given.history:
@@ -354,8 +355,6 @@ def judge(given: argparse.Namespace) -> None:
             ]
             cells = [f"{one.value:+.2%} ({one.low:+.2%} to {one.high:+.2%})" for one in gains]
             print(f"| {len(at)} of {part} | {name} | {' | '.join(cells)} |", flush=True)
-        if given.keep:
-            np.savez(given.keep / f"{part}.npz", at=at, zero=logit(said["zero-shot"]))
 
 
 def main() -> None:
@@ -384,7 +383,6 @@ def main() -> None:
     judging.add_argument("--every", type=int, default=1, help="days from one to the next")
     judging.add_argument("--most", type=int, default=600, help="training days to fine-tune on")
     judging.add_argument("--steps", type=int, default=600, help="of fine-tuning")
-    judging.add_argument("--keep", type=Path, help="folder for what it says")
     judging.set_defaults(run=judge)
     given = parser.parse_args()
     torch.set_num_threads(1)  # the products are small

@@ -27,7 +27,6 @@ from gdelphi.model.cell_fit import (
     choose_weights,
     column_scale,
     fit_cells,
-    train_cells,
 )
 from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
@@ -108,7 +107,8 @@ def test_it_learns_what_surprises_tell() -> None:
     inputs, came = planted()
     data = CellData(inputs, came, CPU)
     settings = CellSettings(epochs=30, learning_rate=1e-2, weight_decay=0.0)
-    network = train_cells(CellConfig(columns=5, roots=6), data, np.arange(300), settings=settings)
+    begun = begin_cells(CellConfig(columns=5, roots=6), data, np.arange(300), settings=settings)
+    network = begun()
     added = added_logits(network, data, np.arange(300, 400))
     surprised = inputs.surprises[300:, :, -2, 1] > 0
     assert added[..., 0, 0][surprised].mean() > 1.0
@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_network_and_random_numbers_are_left_alone(
     before = torch.get_rng_state()
     one, two, other = (
         added_logits(
-            train_cells(config, data, np.arange(60), settings=replace(FEW, seed=seed)),
+            begin_cells(config, data, np.arange(60), settings=replace(FEW, seed=seed))(),
             data,
             np.arange(60),
         )

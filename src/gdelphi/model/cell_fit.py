@@ -236,19 +236,6 @@ class CellData:
         )
 
 
-def train_cells(
-    config: CellConfig,
-    data: CellData,
-    days: IntArray,
-    *,
-    settings: CellSettings,
-    on_step: OnStep = silent,
-    start: CellNetwork | None = None,
-) -> CellNetwork:
-    """The EMA of a network trained on some of the days, from `start` or from nothing."""
-    return begin_cells(config, data, days, settings=settings, on_step=on_step, start=start)()
-
-
 def begin_cells(
     config: CellConfig,
     data: CellData,
@@ -258,8 +245,9 @@ def begin_cells(
     on_step: OnStep = silent,
     start: CellNetwork | None = None,
 ) -> Callable[[], CellNetwork]:
-    """The same, not trained yet: what is returned trains it. Only what is done here draws from the
-    random numbers of all of torch, so that several networks can be trained at once."""
+    """A network that is not trained yet, from `start` or from nothing. What is returned trains it
+    on some of the days and returns its EMA. Only what is done here draws from the random numbers
+    of all of torch, so that several networks can be trained at once."""
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
         network = CellNetwork(config) if start is None else deepcopy(start)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdelphi.common.errors import ForecastError
-from gdelphi.common.types import TARGETS, FloatArray, IntArray, VectorArray
+from gdelphi.common.types import TARGETS, BoolArray, FloatArray, IntArray, VectorArray
 from gdelphi.measures.count_panel import CountPanel
 from gdelphi.stack.affinity import affinities
 from gdelphi.stack.cells import cell_table
@@ -78,17 +78,15 @@ def context_table(panel: CountPanel, positions: Sequence[int]) -> ContextTable:
     """Of target days at increasing positions of a panel, of which the last may be the day after its
     last. Each needs two months of days before it."""
     days: IntArray = np.asarray(positions)
-    before = np.concatenate([[0], np.cumsum(panel.roots.present)])
-    if days[0] < FIRST_DAY or before[days[0]] < FEWEST_PRESENT:
+    enough = enough_before(panel)
+    if not enough[days[0]]:
         raise ForecastError(
-            f"{before[days[0]]} days before {_day(panel, days[0])} are too few: two months are "
-            "needed, and two thirds of their days"
+            f"{panel.roots.present[: days[0]].sum()} days before {_day(panel, days[0])} are too "
+            "few: two months are needed, and two thirds of their days"
         )
     first = int(days[0])
     starts = list(range(first, int(days[-1]) + 1, EVERY))
-    early = [
-        at for at in range(first - EVERY, FIRST_DAY - 1, -EVERY) if before[at] >= FEWEST_PRESENT
-    ][:EARLIER][::-1]
+    early = [at for at in range(first - EVERY, 0, -EVERY) if enough[at]][:EARLIER][::-1]
     expected: dict[int, VectorArray] = {}
     parts = []
     for start in (*early, *starts):
@@ -100,6 +98,12 @@ def context_table(panel: CountPanel, positions: Sequence[int]) -> ContextTable:
         if start >= first and len(own):
             parts.append(_columns(panel, reading, own, evidence))
     return _with_baselines(panel, days, np.concatenate(parts))
+
+
+def enough_before(panel: CountPanel) -> BoolArray:
+    """Whether a target day at a position has enough days before it, [day + 1]."""
+    before = np.concatenate([[0], np.cumsum(panel.roots.present)])
+    return (np.arange(len(before)) >= FIRST_DAY) & (before >= FEWEST_PRESENT)
 
 
 # --- reading a law --------------------------------------------------------------------------------
