@@ -132,7 +132,12 @@ def test_answers_out_of_fold_are_worse_than_those_that_saw_the_day(
     for day in fit_days.train[::6]:
         came = outcomes(panel.roots, day - timedelta(days=1))["occurs"]
         for name, fit in (("out of fold", fitted), ("seen", nothing)):
-            errors[name].append(float(brier(asked(fit, panel, day)[TREES][0], came).mean()))
+            (trees,) = (
+                one for one in CountForecasters(fit, panel).stack.members if one.name == TREES
+            )
+            said = trees.forecast(panel.roots, day - timedelta(days=1))
+            occurs = np.stack([one.occurs for one in said])
+            errors[name].append(float(brier(occurs, came).mean()))
     assert np.mean(errors["seen"]) < np.mean(errors["out of fold"])
 
 
