@@ -391,7 +391,7 @@ class PooledStack(_CountForecaster):
 
     def _logits(self, history: History, answers: Answers, origin: date) -> FloatArray:
         day = origin + timedelta(days=1)
-        given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+        given = _given(answers)
         pooled = pooled_logits(self.counts.fit.pool, given)
         self._keep_pooled(day, pooled)
         logits: FloatArray = pooled + self.level(history, origin)[:, None, None]
@@ -435,8 +435,7 @@ class PooledStack(_CountForecaster):
             return pooled_logits(fit.pool, np.stack(known, axis=-1).astype(np.float64))
         if day not in self.counts.pooled:
             answers = ask(self.members, history, day - timedelta(days=1))
-            given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
-            self._keep_pooled(day, pooled_logits(fit.pool, given))
+            self._keep_pooled(day, pooled_logits(fit.pool, _given(answers)))
         return self.counts.pooled[day]
 
     def _keep_pooled(self, day: date, pooled: FloatArray) -> None:
@@ -475,7 +474,7 @@ class PooledStack(_CountForecaster):
     def contributions(self, history: History, answers: Answers) -> dict[str, FloatArray]:
         """What each member and the recent level add to the logit of each cell, target -> [stream,
         root, feature]."""
-        given = np.stack([answered(answers, name) for name in POOLED], axis=-1)
+        given = _given(answers)
         pool, level = self.counts.fit.pool, self.level(history, answers[RECENCY][0].origin)
         found = {}
         for number, target in enumerate(TARGETS):
@@ -483,6 +482,11 @@ class PooledStack(_CountForecaster):
             last = np.full((*members.shape[:2], 1), level[number])
             found[target] = np.concatenate([members, last], axis=2)
         return found
+
+
+def _given(answers: Answers) -> FloatArray:
+    """The logits of the stack's members, [target, stream, root, member]."""
+    return np.stack([answered(answers, name) for name in POOLED], axis=-1)
 
 
 def pooled_logits(pool: Mapping[str, LinearModel], given: FloatArray) -> FloatArray:
