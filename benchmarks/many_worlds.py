@@ -26,9 +26,7 @@ from time import process_time
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from safetensors.numpy import load_file, save_file
-from torch import Tensor, nn
 
 from gdelphi.common.errors import GdelphiError
 from gdelphi.common.sections import SplitSettings
@@ -36,10 +34,12 @@ from gdelphi.common.settings import load_settings
 from gdelphi.common.splits import split_days
 from gdelphi.common.types import TARGETS, FloatArray
 from gdelphi.measures.count_panel import CountPanel
+from gdelphi.model.context_fit import FINE_TUNING
+from gdelphi.model.starter_network import StarterSettings, train_starter
 from gdelphi.scores.probabilities import brier, skill
 from gdelphi.stack.context import FIRST_DAY, ContextTable, context_table, enough_before
 from gdelphi.stack.linear import default_stack, expit
-from gdelphi.stack.starter import FURTHEST, Starter, load_starter
+from gdelphi.stack.starter import load_starter
 from gdelphi.world.config import world_config
 from gdelphi.world.draw_law import draw_law
 from gdelphi.world.simulated_counts import simulated_count_panel
@@ -54,15 +54,9 @@ LOOSENED = 0.6  # of the worlds
 AROUND = 45  # days from which another day is taken
 SHARD = 25  # worlds of a file
 HELD_OUT = 12  # one law of so many is not trained on
-WIDTH = 128
-DROPOUT = 0.1
-BATCH = 4096
-LEARNING_RATE, WEIGHT_DECAY, WARM_UP, EMA = 1e-3, 0.05, 100, 0.998
-FINE_TUNING = 0.3  # of the learning rate
 PARTS = (1.0, 1.0, 0.3)  # of what is added that counts, chosen on validation days of real data
 BLOCK = 30  # days that see one and the same beginning of a store
 RIDGE_DAYS = 365  # that the simple stack learns from
-Part = dict[str, np.ndarray]
 
 
 # --- worlds ---------------------------------------------------------------------------------------
@@ -143,84 +137,6 @@ def draw(given: argparse.Namespace) -> None:
 # --- training -------------------------------------------------------------------------------------
 
 
-class StarterNetwork(nn.Module):
-    """The network of `stack/starter.py`, to be trained."""
-
-    def __init__(self, columns: int) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(columns, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.out = nn.Linear(WIDTH, len(TARGETS), bias=False)
-        self.linear = nn.Linear(columns, len(TARGETS))
-        for layer in (self.out, self.linear):
-            nn.init.zeros_(layer.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, shown: Tensor) -> Tensor:
-        """What is added to the base, [row, target]."""
-        hidden = F.gelu(self.first(shown), approximate="tanh")
-        hidden = F.dropout(hidden, DROPOUT, self.training)
-        more = F.gelu(self.second(hidden), approximate="tanh")
-        hidden = hidden + F.dropout(more, DROPOUT, self.training)
-        added: Tensor = self.out(hidden) + self.linear(shown)
-        return added
-
-    def starter(self, mean: np.ndarray, deviation: np.ndarray, part: Sequence[float]) -> Starter:
-        """As it is kept."""
-
-        def affine(layer: nn.Linear) -> np.ndarray:
-            weight, bias = (x.detach().numpy() for x in (layer.weight, layer.bias))
-            return np.ascontiguousarray(np.vstack([weight.T, bias]).astype(np.float32))
-
-        out = np.ascontiguousarray(self.out.weight.detach().numpy().T)
-        layers = affine(self.first), affine(self.second), out, affine(self.linear)
-        return Starter(mean, deviation, *layers, np.array(part, np.float32))
-
-    @classmethod
-    def from_starter(cls, starter: Starter) -> "StarterNetwork":
-        """The network that was kept."""
-        network = cls(len(starter.mean))
-        with torch.no_grad():
-            for name in ("first", "second", "linear"):
-                layer, matrix = getattr(network, name), getattr(starter, name)
-                layer.weight.copy_(torch.from_numpy(matrix[:-1].T.copy()))
-                layer.bias.copy_(torch.from_numpy(matrix[-1].copy()))
-            network.out.weight.copy_(torch.from_numpy(starter.out.T.copy()))
-        return network
-
-
-def trained(
-    network: StarterNetwork, data: Part, scale: tuple[np.ndarray, np.ndarray], *, steps: int,
-    rate: float = LEARNING_RATE,
-) -> StarterNetwork:  # fmt: skip
-    """The EMA of the network, trained on rows of columns, bases and outcomes."""
-    torch.manual_seed(0)
-    random, (mean, deviation) = np.random.default_rng(0), scale
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=WEIGHT_DECAY)
-    average = {name: value.clone() for name, value in network.state_dict().items()}
-    network.train()
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1, step / WARM_UP) * (1 + np.cos(np.pi * step / steps)) / 2
-        rows = np.sort(random.integers(0, len(data["base"]), BATCH))
-        columns = (data["columns"][rows].astype(np.float32) - mean) / deviation
-        shown = torch.from_numpy(np.clip(columns, -FURTHEST, FURTHEST))
-        base, came = (torch.from_numpy(data[name][rows]) for name in ("base", "outcomes"))
-        known = ~(base.isnan() | came.isnan())
-        logits = network(shown) + base.nan_to_num()
-        losses = F.binary_cross_entropy_with_logits(logits, came.nan_to_num(), reduction="none")
-        loss = (losses * known).sum() / known.sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        decay = min(EMA, step / (step + 10))
-        for name, value in network.state_dict().items():
-            average[name].mul_(decay).add_(value, alpha=1 - decay)
-        if step % 500 == 0:
-            tell(f"step {step} of {steps}")
-    network.load_state_dict(average)
-    return network.eval()
-
-
 def train(given: argparse.Namespace) -> None:
     """Train over the worlds of a folder."""
     parts = [load_file(path) for path in sorted(given.worlds_folder.glob("*.safetensors"))]
@@ -231,9 +147,9 @@ def train(given: argparse.Namespace) -> None:
     inside, outside = np.isin(data["law"], shown), np.isin(data["law"], held)
     some = data["columns"][inside][::7].astype(np.float32)
     scale = some.mean(axis=0), np.maximum(some.std(axis=0), 1e-2)
-    rows = {name: values[inside] for name, values in data.items()}
-    network = trained(StarterNetwork(some.shape[1]), rows, scale, steps=given.steps)
-    starter = network.starter(*scale, PARTS)
+    rows = ContextTable(*(data[name][inside] for name in ContextTable._fields))
+    network = train_starter(None, rows, scale, StarterSettings(steps=given.steps), tell)
+    starter = network._replace(part=np.array(PARTS, np.float32))
     save_file(starter._asdict(), given.out)
     columns, base, came = (
         data[name][outside].astype(np.float32)[:, None, None]
@@ -299,10 +215,6 @@ def simple_stack(panel: CountPanel, positions: np.ndarray, history: int) -> Floa
     return np.moveaxis(np.array(said), 1, -1)
 
 
-def rows_of(table: ContextTable) -> Part:
-    return {name: v.reshape(-1, v.shape[-1]) for name, v in table._asdict().items()}
-
-
 def judge(given: argparse.Namespace) -> None:
     """Compare the network with baselines and with the simple stack."""
     starter = load_starter(given.weights)
@@ -325,15 +237,12 @@ def judge(given: argparse.Namespace) -> None:
 
     networks = {"zero-shot": starter}
     if not given.history:
-        learned = rows_of(tables_of(panel, positions(days["train"])[-given.most :], 0))
-        scale, whole = (starter.mean, starter.deviation), (1.0,) * len(TARGETS)
-        begun = {
-            "fine-tuned": (StarterNetwork.from_starter(starter), FINE_TUNING * LEARNING_RATE),
-            "from scratch": (StarterNetwork(len(starter.mean)), LEARNING_RATE),
-        }
-        for name, (network, rate) in begun.items():
-            made = trained(network, learned, scale, steps=given.steps, rate=rate)
-            networks[name] = made.starter(*scale, whole)
+        learned = tables_of(panel, positions(days["train"])[-given.most :], 0)
+        scale = starter.mean, starter.deviation
+        tuned = replace(FINE_TUNING, steps=given.steps)
+        anew = StarterSettings(steps=given.steps)
+        networks["fine-tuned"] = train_starter(starter, learned, scale, tuned, tell)
+        networks["from scratch"] = train_starter(None, learned, scale, anew, tell)
     print(f"{len(panel.roots.streams)} streams; skill against the mean of three baselines\n")
     print(f"| days | forecaster | {' | '.join(TARGETS)} |\n|{'---|' * (2 + len(TARGETS))}")
     parts = {

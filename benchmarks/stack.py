@@ -42,10 +42,11 @@ from gdelphi.measures.space import load_space
 from gdelphi.model.cell_fit import (
     CellFit,
     CellSettings,
-    DirectReading,
     cell_network_of,
     fit_cells,
 )
+from gdelphi.model.context_fit import FINE_TUNING, ContextFit, context_network_of, fit_context
+from gdelphi.model.direct_reading import DirectReading
 from gdelphi.scores.probabilities import brier, skill
 from gdelphi.scores.reliability import expected_calibration_error
 from gdelphi.stack.files import stack_of_pack
@@ -71,6 +72,7 @@ class Fitted(NamedTuple):
 
     counts: CountForecasters
     cells: CellFit
+    context: ContextFit
     days: Days
     """target days of each part of the split"""
 
@@ -79,7 +81,9 @@ class Fitted(NamedTuple):
         """What stack and network say together."""
         fit = self.counts.fit.week
         week = None if fit is None else WeekStack(self.counts, fit)
-        return DirectReading(self.counts.stack, self.cells, self.counts.panel.roots, week)
+        return DirectReading(
+            self.counts.stack, self.cells, self.counts.panel.roots, week, self.context
+        )
 
 
 def tell(what: str) -> None:
@@ -102,9 +106,10 @@ def stored(config: Path | None, cells: CellSettings, train_days: int = 0) -> Fit
         raise GdelphiError(stack.reason)
     counts = CountForecasters(fit, pack.count_panel)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return Fitted(
-        counts, cell_network_of(counts, stack.folder, cells, device=device, on_step=tell), days
-    )
+    network = cell_network_of(counts, stack.folder, cells, device=device, on_step=tell)
+    known = counts.fit.out_of_fold
+    context = context_network_of(counts.panel, known, network, stack.folder, on_step=tell)
+    return Fitted(counts, network, context, days)
 
 
 def stored_panel(settings: Settings) -> tuple[CountPanel, Days]:
@@ -121,8 +126,7 @@ def _fitted_on_some(settings: Settings, cells: CellSettings, train_days: int) ->
     panel, days = stored_panel(settings)
     train = days["train"][-train_days:]
     fit = fit_stack(panel, FitDays(train, days["validation_a"], days["validation_b"]), tell)
-    counts = CountForecasters(fit, panel)
-    return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
+    return _with_networks(CountForecasters(fit, panel), days, cells)
 
 
 def target_days(roots: Profiles, splits: Splits) -> dict[str, list[date]]:
@@ -136,8 +140,13 @@ def target_days(roots: Profiles, splits: Splits) -> dict[str, list[date]]:
 
 def simulated(config: WorldConfig, cells: CellSettings) -> Fitted:
     """Of a simulated world, with the default split."""
-    counts, days = simulated_stack(config)
-    return Fitted(counts, fit_cells(counts, cells, on_step=tell), days)
+    return _with_networks(*simulated_stack(config), cells)
+
+
+def _with_networks(counts: CountForecasters, days: Days, cells: CellSettings) -> Fitted:
+    network = fit_cells(counts, cells, on_step=tell)
+    context = fit_context(counts.panel, counts.fit.out_of_fold, network, on_step=tell)
+    return Fitted(counts, network, context, days)
 
 
 def simulated_stack(config: WorldConfig) -> tuple[CountForecasters, Days]:
@@ -195,8 +204,8 @@ def show(said: Mapping[str, FloatArray], came: FloatArray) -> None:
         print(f"| {' | '.join(row)} |")
 
 
-def show_added(said: Mapping[str, FloatArray], came: FloatArray, cells: CellFit) -> None:
-    """What the network adds to the stack."""
+def show_added(said: Mapping[str, FloatArray], came: FloatArray, fitted: Fitted) -> None:
+    """What the networks add to the stack."""
     print(f"\n| what the network adds | {' | '.join(TARGETS)} |\n|{'---|' * (len(TARGETS) + 1)}")
     found = [
         skill(brier(said[DIRECT][number], came[number]), brier(said[STACK][number], came[number]))
@@ -204,8 +213,9 @@ def show_added(said: Mapping[str, FloatArray], came: FloatArray, cells: CellFit)
     ]
     row = [f"{one.value:+.3%} ({one.low:+.3%} to {one.high:+.3%})" for one in found]
     print(f"| Brier score | {' | '.join(row)} |")
-    weights = " | ".join(f"{weight:g}" for weight in cells.weights[: len(TARGETS)])
-    print(f"| weight of the network | {weights} |")
+    for name, weights in (("cell", fitted.cells.weights), ("context", fitted.context.weights)):
+        shown = " | ".join(f"{weight:g}" for weight in weights[: len(TARGETS)])
+        print(f"| weight of the {name} network | {shown} |")
 
 
 def main() -> None:
@@ -228,6 +238,9 @@ def main() -> None:
     parser.add_argument("--cell-epochs", type=int, default=CellSettings().epochs)
     parser.add_argument(
         "--cell-seeds", type=int, default=1, help="with --week: cell networks of so many seeds"
+    )
+    parser.add_argument(
+        "--context-seeds", type=int, default=1, help="context networks of so many seeds"
     )
     given = parser.parse_args()
     try:
@@ -259,7 +272,12 @@ def main() -> None:
         law = [f"{one.code} {one.lead_days} days before" for one in config.occasions]
         print(f"The law's announcing codes: {', '.join(law)}.")
     show(said, came)
-    show_added(said, came, fitted.cells)
+    show_added(said, came, fitted)
+    for seed in range(1, given.context_seeds):
+        known, tuned = fitted.counts.fit.out_of_fold, replace(FINE_TUNING, seed=seed)
+        context = fit_context(fitted.counts.panel, known, fitted.cells, tuned, on_step=tell)
+        other = fitted._replace(context=context)
+        show_added(ask_all(other, [], judged)[0], came, other)
     if given.week:
         oracle = simulated_panel(config).week_oracle() if config else None
         weeks = [judge_weeks(fitted.direct, judged, oracle)]

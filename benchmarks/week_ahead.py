@@ -33,7 +33,7 @@ from gdelphi.judge.week import (
     without_network,
 )
 from gdelphi.measures.week_targets import week_outcomes
-from gdelphi.model.cell_fit import DirectReading
+from gdelphi.model.direct_reading import DirectReading
 from gdelphi.scores.probabilities import Skill, brier
 from gdelphi.stack.linear import SIMPLE, expit
 from gdelphi.world.oracle_week import WeekOracle

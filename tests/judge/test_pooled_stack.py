@@ -20,7 +20,8 @@ from gdelphi.judge.backtest import BacktestRequest, backtest, summarise_folder
 from gdelphi.judge.compare import garble
 from gdelphi.judge.score import score_forecasts
 from gdelphi.measures.week_targets import week_outcomes
-from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, DirectReading
+from gdelphi.model.cell_fit import CELL_FOLDER, CellFit
+from gdelphi.model.direct_reading import DirectReading
 from gdelphi.model.train import train
 from gdelphi.stack.files import FOLDER
 from gdelphi.stack.fitted import STACK, CountForecasters

@@ -19,7 +19,6 @@ from gdelphi.model.cell_fit import (
     CellData,
     CellFit,
     CellSettings,
-    DirectReading,
     added_logits,
     begin_cells,
     blended,
@@ -30,6 +29,7 @@ from gdelphi.model.cell_fit import (
 )
 from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs
 from gdelphi.model.cell_network import CellConfig, CellNetwork
+from gdelphi.model.direct_reading import DirectReading
 from gdelphi.stack.fitted import CountForecasters
 from gdelphi.stack.linear import expit
 from gdelphi.stack.week import WeekStack

@@ -1,13 +1,14 @@
 """Columns that are read off a panel's past: nothing from later days, and announcements found."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from gdelphi.common.errors import ForecastError
 from gdelphi.measures.count_panel import CountPanel
-from gdelphi.stack.context import _read_law, context_table
+from gdelphi.stack.context import EVERY, ContextReader, _read_law, context_table
 from helpers.small_stack import DAYS, small_panel
 
 AT = 200
@@ -45,6 +46,30 @@ def test_the_day_after_the_last_has_columns(panel: CountPanel) -> None:
 def test_too_few_days_are_refused_with_the_number_that_is_needed(panel: CountPanel) -> None:
     with pytest.raises(ForecastError, match=r"\d+ days before 2021-02-03 are too few: two months"):
         context_table(panel, [30])
+
+
+def test_a_reader_says_the_same_of_a_day_whichever_others_are_asked_about(
+    panel: CountPanel,
+) -> None:
+    start = panel.roots.days[AT - 7]
+    days = [AT - 20, AT, AT + 3, AT + EVERY - 9]
+    together = ContextReader(panel, start).table(days)
+    reader = ContextReader(panel, start)
+    for place in (3, 1, 0, 2):
+        alone = reader.table([days[place]])
+        np.testing.assert_array_equal(together.columns[place], alone.columns[0])
+        np.testing.assert_array_equal(together.outcomes[place], alone.outcomes[0])
+    another = ContextReader(panel, start + timedelta(days=EVERY)).table(days)
+    np.testing.assert_array_equal(together.columns, another.columns)
+
+
+def test_a_reader_knows_for_which_days_there_is_too_little_before(panel: CountPanel) -> None:
+    reader = ContextReader(panel, panel.roots.days[100])
+    first = next(position for position in range(DAYS) if reader.knows(position))
+    assert first == 100  # the reading before it would begin on the day 55
+    assert not any(reader.knows(position) for position in range(first))
+    with pytest.raises(ForecastError, match="too few: two months"):
+        reader.table([first - 1])
 
 
 def test_a_code_that_announces_is_found_at_its_lag(panel: CountPanel) -> None:

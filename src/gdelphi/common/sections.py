@@ -226,6 +226,9 @@ class TrainSettings(Section):
     cell_epochs: int = Field(
         6, ge=0, description="epochs of the cell network, which adds to the stack; 0: none"
     )
+    context_steps: int = Field(
+        600, ge=0, description="steps of the context network, which adds to the stack; 0: none"
+    )
     decoder_steps: int = Field(
         45, ge=0, description="training steps of the decoder of the expected day; 0: none"
     )

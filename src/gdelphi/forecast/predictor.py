@@ -59,8 +59,10 @@ from gdelphi.measures.profiles import Profiles, read_profiles
 from gdelphi.measures.sequences import Sequences
 from gdelphi.measures.space import load_space
 from gdelphi.measures.targets import shares_of
-from gdelphi.model.cell_fit import CELL_FOLDER, CellFit, DirectReading
+from gdelphi.model.cell_fit import CELL_FOLDER, CellFit
 from gdelphi.model.checkpoint import load_measure_model
+from gdelphi.model.context_fit import CONTEXT_FOLDER, ContextFit
+from gdelphi.model.direct_reading import DirectReading
 from gdelphi.model.sampler import (
     Sampled,
     Sampler,
@@ -194,9 +196,15 @@ class Predictor:
     def _direct_reading(self) -> DirectReading | None:
         if self.pooled_stack is None:
             return None
-        folder = self.folder / STACK_FOLDER / CELL_FOLDER
-        cells = CellFit.load(folder) if folder.exists() else None
-        return DirectReading(self.pooled_stack, cells, self.pack.profiles, self.week_stack)
+        folder = self.folder / STACK_FOLDER
+        cells, context = folder / CELL_FOLDER, folder / CONTEXT_FOLDER
+        return DirectReading(
+            self.pooled_stack,
+            CellFit.load(cells) if cells.exists() else None,
+            self.pack.profiles,
+            self.week_stack,
+            ContextFit.load(context) if context.exists() else None,
+        )
 
     def direct_week(self, origin: date) -> FloatArray:
         """Logits of the week by stack and network, [target, horizon, stream, root]."""
@@ -524,8 +532,9 @@ def _week_stack(stack: PooledStack | None) -> WeekStack | None:
 
 
 def stack_files(folder: Path) -> list[str]:
-    """Files in a model's folder that tell its stack and its cell network from others."""
-    names = (f"{STACK_FOLDER}/stack.json", f"{STACK_FOLDER}/{CELL_FOLDER}/model.safetensors")
+    """Files in a model's folder that tell its stack and the networks beside it from others."""
+    networks = [f"{name}/model.safetensors" for name in (CELL_FOLDER, CONTEXT_FOLDER)]
+    names = [f"{STACK_FOLDER}/{name}" for name in ("stack.json", *networks)]
     return [name for name in names if (folder / name).exists()]
 
 

@@ -6,8 +6,8 @@ stack to the network:
 
     direct = stack + weight (network - stack)
 
-and weight is 0, the stack itself, unless the log loss of these days is lower by two of its standard
-errors. The second network sees all days and forecasts.
+and weight is 0, the stack itself, unless a small step lowers the log loss of these days by two of
+its standard errors. The second network sees all days and forecasts.
 """
 
 import json
@@ -32,13 +32,12 @@ from gdelphi.common.threads import at_once
 from gdelphi.common.types import TARGETS, FloatArray, History, IntArray, VectorArray
 from gdelphi.measures.targets import outcomes
 from gdelphi.measures.week_targets import week_outcomes
-from gdelphi.model.cell_inputs import CellInputs, by_horizon, cell_inputs, outputs_last
+from gdelphi.model.cell_inputs import CellInputs, cell_inputs, outputs_last
 from gdelphi.model.cell_network import CellConfig, CellNetwork
 from gdelphi.model.optimizer import ema_copy, learning_rate, optimizer_for, update_ema
-from gdelphi.stack.fitted import CountForecasters, PooledStack, StackAnswers
+from gdelphi.stack.fitted import CountForecasters
 from gdelphi.stack.linear import expit
 from gdelphi.stack.usual import place_of
-from gdelphi.stack.week import WeekStack
 
 FORMAT: Final = 2
 READABLE: Final = (1, 2)  # the first knows of tomorrow only
@@ -367,25 +366,32 @@ def added_logits(network: CellNetwork, data: CellData, days: IntArray) -> FloatA
 
 
 def choose_weights(
-    stack: FloatArray, network: FloatArray, came: FloatArray
+    stack: FloatArray,
+    network: FloatArray,
+    came: FloatArray,
+    *,
+    candidates: Sequence[float] = WEIGHTS,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """For each output how far to go from the stack's logits to the network's, both [day, stream,
-    root, output], and by how much the log loss of the outcomes is lower then."""
+    root, output], and by how much the log loss of the outcomes is lower then.
+
+    Whether to go at all is decided by the first small step: it must be better by two standard
+    errors of the daily differences. How far, by what is gained less one standard error, which grows
+    with the step: the best on the mean of a few months is too far."""
     weights, gains = [], []
     for number in range(stack.shape[-1]):
         one, other, outcome = (values[..., number] for values in (stack, network, came))
-        by_weight = np.stack([_daily_loss(one + w * (other - one), outcome) for w in WEIGHTS])
+        by_weight = np.stack([_daily_loss(one + w * (other - one), outcome) for w in candidates])
         by_weight = by_weight[:, ~np.isnan(by_weight).any(axis=0)]
-        best, gain = 0, 0.0
+        best = 0
         if by_weight.shape[1] > 1:
-            best = int(by_weight.mean(axis=1).argmin())
-            lower = by_weight[0] - by_weight[best]
-            error = float(lower.std(ddof=1)) / np.sqrt(len(lower))
-            gain = float(lower.mean())
-            if gain <= ERRORS * error:
-                best, gain = 0, 0.0
-        weights.append(WEIGHTS[best])
-        gains.append(gain)
+            lower = by_weight[0] - by_weight[1:]
+            error = lower.std(axis=1, ddof=1) / np.sqrt(lower.shape[1])
+            gain = lower.mean(axis=1)
+            if gain[0] > ERRORS * error[0]:
+                best = 1 + int((gain - error).argmax())
+        weights.append(candidates[best])
+        gains.append(float(gain[best - 1]) if best else 0.0)
     return tuple(weights), tuple(gains)
 
 
@@ -404,50 +410,3 @@ def _daily_loss(logits: FloatArray, outcome: FloatArray) -> FloatArray:
     total, number = losses.sum(axis=(1, 2)), known.sum(axis=(1, 2))
     means: FloatArray = np.where(number > 0, total / np.maximum(number, 1), np.nan)
     return means
-
-
-class DirectReading:
-    """What is said at an origin: the stack's answers, moved as far to the network's as was decided,
-    of tomorrow and of the week."""
-
-    def __init__(
-        self, stack: PooledStack, fit: CellFit | None, history: History, week: WeekStack | None
-    ) -> None:
-        self.stack, self.history, self.week_stack = stack, history, week
-        moves = fit is not None and any(fit.weights) and (week is not None or not fit.knows_week)
-        self.fit = fit if moves else None
-
-    def tomorrow(self, origin: date) -> FloatArray:
-        """Logits, [target, stream, root]."""
-        if self.fit is None:
-            return self.stack.answers(self.history, origin).stack
-        return np.moveaxis(self._outputs(self.fit, origin)[..., : len(TARGETS)], -1, 0)
-
-    def week(self, origin: date) -> FloatArray:
-        """The same of all horizons, [target, horizon, stream, root]."""
-        if self.week_stack is None:
-            raise ForecastError("the model speaks of tomorrow only")
-        if self.fit is None or not self.fit.knows_week:
-            return self.week_stack.answer(self.history, origin).logits
-        return by_horizon(self._outputs(self.fit, origin))
-
-    def _outputs(self, fit: CellFit, origin: date) -> FloatArray:
-        """[stream, root, output]"""
-        day = origin + timedelta(days=1)
-        known = fit.at(day)
-        if known is not None:
-            return known
-        answers = self.stack.answers(self.history, origin)
-        of_one_day = StackAnswers(*(logits[:, None] for logits in answers))
-        week = None
-        if fit.knows_week and self.week_stack is not None:
-            week = self.week_stack.answer(self.history, origin).logits[:, None]
-        before = fit.network.config.days
-        inputs = cell_inputs(self.stack.counts, [day], of_one_day, week, before=before)
-        if self.stack.counts.fit.out_of_fold.place(day) is not None:
-            stack: FloatArray = inputs.stack[0]
-            return stack  # a training day, which both networks have seen
-        shown = (torch.from_numpy(values[0]) for values in (inputs.columns, inputs.surprises))
-        with torch.no_grad():
-            added = fit.network(*shown).mean(dim=0).double().numpy()
-        return blended(inputs.stack[0], inputs.base[0] + added, fit.weights)

@@ -1,6 +1,6 @@
 """The data of a training of the measure transformer: pack, splits, and the sizes that follow."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.sections import TrainSettings
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import SplitPart
-from gdelphi.common.types import TARGETS, IntArray, VectorArray
+from gdelphi.common.types import IntArray, VectorArray
 from gdelphi.gdelt.cameo import root_codes
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.embed import finest_codes
@@ -26,6 +26,7 @@ from gdelphi.measures.space import Space, load_space
 from gdelphi.model.batches import BatchMaker
 from gdelphi.model.cell_fit import CellSettings, cell_network_of
 from gdelphi.model.config import MeasureConfig
+from gdelphi.model.context_fit import FINE_TUNING, context_network_of, validation_logits
 from gdelphi.model.network import MeasureModel
 from gdelphi.stack.files import PackStack, stack_of_pack
 from gdelphi.stack.fitted import CountForecasters
@@ -36,7 +37,7 @@ SIZES: Final = {
 }  # fmt: skip
 LATER: Final = (
     "cloud_attention", "decoder_attention", "transport", "transport_steps", "transport_gradient",
-    "keep_checkpoints",
+    "keep_checkpoints", "context_steps",
 )  # fmt: skip
 """settings that earlier versions did not have: at their defaults they are no part of an origin, so
 that earlier runs can be resumed"""
@@ -155,7 +156,7 @@ def settings_of_origin(train: TrainSettings) -> dict[str, Any]:
 def _direct(
     settings: Settings, stack: PackStack, pack: Pack, device: torch.device, on_step: OnStep
 ) -> VectorArray | None:
-    """What stack and cell network say of the days of validation A and B, by the day before each.
+    """What stack and networks say of the days of validation A and B, by the day before each.
     The model learns of tomorrow, so what they say of days further on is left out."""
     fitted = stack.load()
     if fitted is None or stack.folder is None:
@@ -164,9 +165,13 @@ def _direct(
     counts = CountForecasters(fitted, pack.count_panel)
     cells = cell_network_of(counts, stack.folder, chosen, device=device, on_step=on_step)
     days, streams = pack.shape
-    tomorrow = cells.logits[: len(TARGETS)]
+    tuned = replace(FINE_TUNING, steps=settings.train.context_steps, seed=settings.train.seed)
+    context = context_network_of(
+        counts.panel, fitted.out_of_fold, cells, stack.folder, tuned, on_step=on_step
+    )
+    known, tomorrow = validation_logits(cells, context)
     logits = np.full((streams, days, *tomorrow.shape[::3]), np.nan, np.float32)
-    origins = cells.days - 1 - pack.first_day.toordinal()
+    origins = known - 1 - pack.first_day.toordinal()
     logits[:, origins] = tomorrow.transpose(2, 1, 0, 3)
     return logits
 

@@ -76,28 +76,66 @@ class _Reading(NamedTuple):
 
 def context_table(panel: CountPanel, positions: Sequence[int]) -> ContextTable:
     """Of target days at increasing positions of a panel, of which the last may be the day after its
-    last. Each needs two months of days before it."""
-    days: IntArray = np.asarray(positions)
-    enough = enough_before(panel)
-    if not enough[days[0]]:
-        raise ForecastError(
-            f"{panel.roots.present[: days[0]].sum()} days before {_day(panel, days[0])} are too "
-            "few: two months are needed, and two thirds of their days"
-        )
-    first = int(days[0])
-    starts = list(range(first, int(days[-1]) + 1, EVERY))
-    early = [at for at in range(first - EVERY, 0, -EVERY) if enough[at]][:EARLIER][::-1]
-    expected: dict[int, VectorArray] = {}
-    parts = []
-    for start in (*early, *starts):
-        end = min(start + EVERY, len(panel.roots.days) + 1)
-        reading = _read_law(panel, start, end)
-        evidence = _evidence(panel, reading, expected)
-        expected |= dict(zip(range(start, end), reading.rows, strict=True))
-        own = days[(days >= start) & (days < end)]
-        if start >= first and len(own):
-            parts.append(_columns(panel, reading, own, evidence))
-    return _with_baselines(panel, days, np.concatenate(parts))
+    last. Each needs two months of days before it. The law is read for the first of them, and anew
+    every 45 days from there."""
+    return ContextReader(panel, panel.roots.days[0] + timedelta(days=int(positions[0]))).table(
+        positions
+    )
+
+
+class ContextReader:
+    """Reads the law of a panel on fixed days: `start`, and every 45 days before and after it. So
+    what is said of a day does not depend on which other days are asked about, and a reading serves
+    all days up to the next."""
+
+    def __init__(self, panel: CountPanel, start: date) -> None:
+        self.panel = panel
+        self._start = (start - panel.roots.days[0]).days
+        self._enough = enough_before(panel)
+        self._rows: dict[int, VectorArray] = {}
+        self._last: _Reading | None = None
+
+    def knows(self, position: int) -> bool:
+        """Whether there are days enough before the reading that serves a target day."""
+        return position > 0 and bool(self._enough[max(self._serving(position), 0)])
+
+    def table(self, positions: Sequence[int]) -> ContextTable:
+        """Of target days at increasing positions."""
+        days: IntArray = np.asarray(positions)
+        if not self.knows(int(days[0])):
+            at = max(self._serving(int(days[0])), 0)
+            raise ForecastError(
+                f"{self.panel.roots.present[:at].sum()} days before {_day(self.panel, at)} are too "
+                "few: two months are needed, and two thirds of their days"
+            )
+        served = np.array([self._serving(int(day)) for day in days])
+        parts = [self._columns(int(start), days[served == start]) for start in np.unique(served)]
+        return _with_baselines(self.panel, days, np.concatenate(parts))
+
+    def _serving(self, position: int) -> int:
+        """Where the reading begins that serves a target day."""
+        return position - (position - self._start) % EVERY
+
+    def _columns(self, start: int, days: IntArray) -> VectorArray:
+        reading = self._reading(start)
+        earlier = range(start - EARLIER * EVERY, start, EVERY)
+        known = [at for at in earlier if at > 0 and self._enough[at]]
+        for at in known:
+            if at not in self._rows:
+                self._rows[at] = _read_law(self.panel, at, self._end(at)).rows
+        expected = {day: rows for at in known for day, rows in enumerate(self._rows[at], start=at)}
+        evidence = _evidence(self.panel, reading, expected)
+        return _columns(self.panel, reading, days, evidence)
+
+    def _reading(self, start: int) -> "_Reading":
+        """Only the last is kept whole, of all others the expected rows."""
+        if self._last is None or self._last.position != start:
+            self._last = _read_law(self.panel, start, self._end(start))
+            self._rows[start] = self._last.rows
+        return self._last
+
+    def _end(self, start: int) -> int:
+        return min(start + EVERY, len(self.panel.roots.days) + 1)
 
 
 def enough_before(panel: CountPanel) -> BoolArray:
@@ -135,7 +173,9 @@ def _read_law(panel: CountPanel, start: int, end: int) -> _Reading:
     multiples = [1 + shown @ slope for slope in slopes]
     residual = right - left @ slopes[MIDDLE]
     codes = _fine_codes(panel, low, end, start)
-    announced = _announced(codes, fitted - low, ahead - low, weight, residual)
+    there = np.zeros(start - low, bool)
+    there[fitted - low] = True
+    announced = _announced(codes, there, ahead - low, weight[..., 0], residual)
     multiples.append(multiples[MIDDLE] + announced)
     usually = usual.expected(factors, weekdays(panel), ahead)
     rows = np.maximum(np.stack(multiples, axis=3), LEAST) * usually[..., None]
@@ -177,16 +217,29 @@ def _fine_codes(panel: CountPanel, low: int, end: int, start: int) -> VectorArra
 
 
 def _announced(
-    codes: VectorArray, fitted: IntArray, ahead: IntArray, weight: VectorArray, residual: FloatArray
+    codes: VectorArray, there: BoolArray, ahead: IntArray, weight: VectorArray, residual: FloatArray
 ) -> FloatArray:
     """What fine codes on a lag add to multiples of the days ahead, [day, stream, root]: those whose
     covariance with the residuals is beyond `Z_SCORE` standard errors, by their own slope, less what
-    chance has in it."""
-    added = np.zeros((len(ahead), codes.shape[1], residual.shape[1]))
+    chance has in it. `there` says which days before the first one ahead were fitted; weights [day,
+    stream] and residuals [row, root] are theirs.
+
+    All days are multiplied, those that were not fitted with weight 0: days in a row need no copy.
+    """
+    _, streams, number = codes.shape
+    roots = residual.shape[1]
+    added = np.zeros((len(ahead), streams, roots))
+    weighted = np.zeros((len(there), streams, roots), np.float32)
+    weighted[there] = residual.reshape(-1, streams, roots) * weight[..., None]
+    squares = np.zeros((len(there), streams), np.float32)
+    squares[there] = weight**2
     deviation = residual.std(axis=0) + 1e-9
+    right, size = weighted[LAGS:].reshape(-1, roots), squares[LAGS:].ravel()
+    squared = codes * codes
     for lag in range(1, LAGS + 1):
-        shown = _flat(codes[fitted - lag] * weight)
-        product, square = shown.T @ residual, (shown**2).sum(axis=0)[:, None] + 1e-9
+        past = slice(LAGS - lag, len(there) - lag)
+        product = (codes[past].reshape(-1, number).T @ right).astype(np.float64)
+        square = (size @ squared[past].reshape(-1, number)).astype(np.float64)[:, None] + 1e-9
         z_score = np.abs(product / (np.sqrt(square) * deviation))
         found = z_score > Z_SCORE
         if found.any():

@@ -1,5 +1,6 @@
 """`gdelphi train`: a measure model from the store's days. The stage is `model/train.py`."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -123,6 +124,7 @@ def show_trained(result: "Trained", *, json: bool) -> None:
         f"log loss {result.score:.4f}, untrained {result.untrained:.4f} ({gain:+.1%} better)",
     )
     table.add_row("cell network", cells_line(result.folder))
+    table.add_row("context network", context_line(result.folder))
     table.add_row("decoder", decoder_line(result.folder))
     table.add_row("time", duration(result.seconds))
     out.print(table)
@@ -137,14 +139,34 @@ def cells_line(folder: Path) -> str:
     if not (folder / FOLDER / CELL_FOLDER).exists():
         return "none: there is no stack of counts"
     fit = CellFit.load(folder / FOLDER / CELL_FOLDER)
-    tomorrow = ", ".join(
-        f"{target} {weight:.0%}" + (f" (log loss {gain:.5f} lower)" if weight else "")
-        for target, weight, gain in zip(TARGETS, fit.weights, fit.gains, strict=False)
-    )
+    tomorrow = weights_line(fit.weights, fit.gains)
     if not fit.knows_week:
         return tomorrow
     further = fit.weights[len(TARGETS) :]
     return f"{tomorrow}; of {len(further)} further targets of the week {sum(map(bool, further))}"
+
+
+def context_line(folder: Path) -> str:
+    """How far the direct reading goes from there to the context network."""
+    from gdelphi.model.context_fit import CONTEXT_FOLDER, ContextFit
+    from gdelphi.stack.files import FOLDER
+
+    if not (folder / FOLDER / CONTEXT_FOLDER).exists():
+        return "none: there is no stack of counts"
+    fit = ContextFit.load(folder / FOLDER / CONTEXT_FOLDER)
+    if fit.left_out:
+        return f"left out: {fit.left_out}"
+    return weights_line(fit.weights, fit.gains)
+
+
+def weights_line(weights: Sequence[float], gains: Sequence[float]) -> str:
+    """How far is gone for each target of tomorrow, and what that gains on validation A and B."""
+    from gdelphi.common.types import TARGETS
+
+    return ", ".join(
+        f"{target} {weight:.0%}" + (f" (log loss {gain:.5f} lower)" if weight else "")
+        for target, weight, gain in zip(TARGETS, weights, gains, strict=False)
+    )
 
 
 def decoder_line(folder: Path) -> str:
