@@ -254,6 +254,8 @@ def recency(past: Context, half_lives: tuple[float, ...], memory_days: int) -> T
     halvings = torch.stack([-math.log(2) / life * age.clamp(min=0) for life in half_lives])
     logits = halvings[:, None].masked_fill(~allowed, -math.inf).float()
     kernels = logits - logits.logsumexp(dim=3, keepdim=True).nan_to_num(neginf=0.0)
+    if len(half_lives) == 1:
+        return kernels[0]
     mixed: Tensor = kernels.logsumexp(dim=0) - math.log(len(half_lives))
     return mixed
 
@@ -412,13 +414,13 @@ class DirectHead(nn.Module):
     @torch.no_grad()
     def _shown(self, past: Context, profiles: Tensor) -> Tensor:
         """What a cell is shown, [B, T, codes, shown]."""
-        kernels = [recency(past, (life,), self.memory_days).exp() for life in CELL_HALF_LIVES]
+        kernels = [recency(past, (life,), self.memory_days) for life in CELL_HALF_LIVES]
         # The rate on the target's weekday alone, over a year.
         target = (past.weekday[:, -past.days :] + 1) % WEEK
         same = target[:, :, None] == past.weekday[:, None, :]
-        weekly = recency(past, CELL_HALF_LIVES[-1:], self.memory_days)
-        weekly = weekly.masked_fill(~same, -math.inf).softmax(dim=2).nan_to_num(0.0)
-        fixed = logits_of(rates(torch.stack([*kernels, weekly], dim=2), past)).flatten(2, 3)
+        weekly = kernels[-1].masked_fill(~same, -math.inf).softmax(dim=2).nan_to_num(0.0)
+        shares = torch.stack([*(kernel.exp() for kernel in kernels), weekly], dim=2)
+        fixed = logits_of(rates(shares, past)).flatten(2, 3)
         logits = torch.cat([profiles, fixed], dim=2).nan_to_num(0.0).transpose(2, 3)
         lags = last_days(past.counts, past.days, WEEK).unfold(1, WEEK, 1)
         return torch.cat([logits / 4, lags], dim=3)
