@@ -10,6 +10,7 @@ import pytest
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import FloatArray, Level
+from gdelphi.forecast.argument_months import read_arguments
 from gdelphi.forecast.argument_recency import (
     HALF_LIVES,
     LAST_SEEN,
@@ -20,7 +21,6 @@ from gdelphi.forecast.argument_recency import (
 )
 from gdelphi.forecast.arguments import (
     KINDS,
-    read_arguments,
 )
 from gdelphi.forecast.mixture import (
     EDGES,

@@ -21,7 +21,8 @@ from gdelphi.measures.embed import embed
 from gdelphi.store.connection import at_one_state
 
 SHARED: Final = (".parquet", ".npy", ".safetensors")  # files that are replaced, never changed
-LEFT_OUT: Final = shutil.ignore_patterns("packs", "stacks", ".*")  # they follow from the rest
+# they follow from the rest
+LEFT_OUT: Final = shutil.ignore_patterns("packs", "stacks", "arguments", ".*")
 
 
 def with_past_measures(settings: Settings, *, on_step: OnStep = silent) -> Settings:
