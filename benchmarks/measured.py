@@ -368,9 +368,20 @@ JOBS: dict[str, Callable[..., Found]] = {
 }
 
 
-def warm_up() -> None:
-    """DuckDB imports pandas, if installed, when the first value is bound: no part of a job."""
+IMPORTED: dict[str, Sequence[str]] = {
+    "train": ("gdelphi.forecast.calibrate", "gdelphi.model.train"),
+    "forecast": ("gdelphi.forecast.forecast",),
+    "report": ("gdelphi.report.report",),
+}
+"""what jobs import that others do without"""
+
+
+def warm_up(job: str) -> None:
+    """Imports are no part of a job; DuckDB imports pandas when the first value is bound."""
     import duckdb
+
+    for module in IMPORTED.get(job, ()):
+        import_module(module)
 
     with closing(duckdb.connect()) as connection:
         connection.execute("SELECT ?", [1]).fetchall()
@@ -378,7 +389,7 @@ def warm_up() -> None:
 
 def main() -> None:
     job = json.loads(sys.argv[1] if sys.argv[1] != "-" else sys.stdin.read())
-    warm_up()
+    warm_up(job["job"])
     before = cpu_seconds()
     found = JOBS[job.pop("job")](**job)
     cpu = cpu_seconds() - before
