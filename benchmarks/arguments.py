@@ -19,7 +19,8 @@ from time import perf_counter
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.common.splits import Splits, split_days
 from gdelphi.common.types import WORLD, Level
-from gdelphi.forecast.arguments import ArgumentHistory, read_arguments
+from gdelphi.forecast.argument_months import read_arguments
+from gdelphi.forecast.arguments import ArgumentHistory
 from gdelphi.judge.arguments import (
     RECONSTRUCTION,
     ArgumentsLine,

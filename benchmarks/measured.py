@@ -16,7 +16,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gdelphi.common.progress import silent
 from gdelphi.common.settings import Settings, load_settings
 from gdelphi.gdelt.layouts import BY_NAME, Layout
 from gdelphi.measures.embed import embed
@@ -25,7 +24,7 @@ from gdelphi.measures.profiles import read_profiles
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import ingest
 from gdelphi.store.status import read_status
-from gdelphi.store.sums import TABLES, fill_sums
+from gdelphi.store.sums import TABLES
 from made_archive import list_lines
 
 import_module("pandas")  # DuckDB imports it with the first parameter it is given; see above
@@ -33,6 +32,7 @@ import_module("pandas")  # DuckDB imports it with the first parameter it is give
 Found = dict[str, Any]
 
 ROW_GROUP = 122_880  # rows that DuckDB writes as one
+TOLD_EVERY = 100  # copies, after which it is told how far `multiply` is
 
 
 def settings_for(store: str, archive: str, label: str | None = None) -> Settings:
@@ -182,37 +182,46 @@ def status(*, store: str) -> Found:
 
 
 def multiply(*, store: str, rows: int) -> Found:
-    """The dailies of a store again and again, with later days and higher ids, and their ledger.
+    """The dailies of a store again and again, with later days and higher ids, and their ledger. A
+    store that has been multiplied before goes on from there.
 
     A copy is exactly one row group. Whatever else is inserted leaves a row group that is not full,
     and the store's next checkpoints would spend their time on merging hundreds of those, which a
-    store that grew by itself has done on the way.
+    store that grew by itself has done on the way. The sums of a copy are those of the dailies,
+    moved likewise: to add up all rows takes time.
     """
     copies = -(-rows // ROW_GROUP)
     began = time.perf_counter()
     with Store(settings_for(store, ".")).writing() as connection:
+        had = connection.value("SELECT count(*) FROM events") // ROW_GROUP
         connection.rows(
             f"CREATE TEMP TABLE base AS FROM events ORDER BY GLOBALEVENTID LIMIT {ROW_GROUP}"
         )
         days = connection.value("SELECT count(DISTINCT NewsDay) FROM base")
-        ids = connection.value("SELECT max(GLOBALEVENTID) - min(GLOBALEVENTID) + 1 FROM events")
-        for number in range(1, copies):
+        ids = connection.value("SELECT max(GLOBALEVENTID) - min(GLOBALEVENTID) + 1 FROM base")
+        last = connection.value("SELECT max(NewsDay) FROM base")
+        for number in range(had, copies):
             connection.rows(_shifted(number * days, number * ids))
+            if number % TOLD_EVERY == 0:
+                taken = time.perf_counter() - began
+                print(f"  {number * ROW_GROUP:,} rows, {taken:.0f} s", file=sys.stderr, flush=True)
         connection.rows(
             f"""
             INSERT INTO ledger SELECT * EXCLUDE (n) REPLACE (
-                nextval('file_ids') AS file_id, first_day + n AS first_day,
+                file_id + n AS file_id, first_day + n AS first_day,
                 last_day + n AS last_day,
                 md5(concat(name, n)) AS md5, {ROW_GROUP // days} AS rows_in,
                 {ROW_GROUP // days} AS accepted,
                 strftime(first_day + n, '%Y%m%d') || '.export.CSV.zip' AS name
             ) FROM (
                 SELECT ledger.*, ({days} * n)::INTEGER AS n
-                FROM ledger, range(1, {copies}) numbers(n) ORDER BY n, file_id
+                FROM ledger, range({had}, {copies}) numbers(n) WHERE first_day <= DATE '{last}'
+                ORDER BY n, file_id
             )
             """
         )
-        fill_sums(connection.rows, tuple(TABLES), silent)
+        for table in TABLES:
+            connection.rows(_shifted_sums(table, days, ids, range(had, copies), last))
         total = connection.value("SELECT count(*) FROM events")
     return {"seconds": time.perf_counter() - began, "rows": total, "days": copies * days}
 
@@ -229,15 +238,35 @@ def _shifted(days: int, ids: int) -> str:
     """
 
 
+def _shifted_sums(table: str, days: int, ids: int, copies: range, last: date) -> str:
+    """The sums of the dailies for each of their copies, with the days, files and ids of that."""
+    moved = {
+        "file_days": f"""FileId + n * {days} AS FileId,
+            ids + rows * n * {ids} AS ids,
+            squared_ids + 2 * ids * n * {ids} + rows * n * {ids} * n * {ids} AS squared_ids""",
+        "day_sums": "",
+        "odd_codes": f"FileId + n * {days} AS FileId",
+    }[table]
+    later = f"NewsDay + (n * {days})::INTEGER AS NewsDay"
+    return f"""
+        INSERT INTO {table} SELECT * EXCLUDE (n) REPLACE ({", ".join(filter(None, (later, moved)))})
+        FROM (SELECT sums.*, n::HUGEINT AS n
+            FROM {table} sums, range({copies.start}, {copies.stop}) numbers(n)
+            WHERE NewsDay <= DATE '{last}')
+        ORDER BY NewsDay
+    """
+
+
 # --- every stage of a day, on a store of any size (scale.py) --------------------------------------
 
 
 def scale_settings(store: str, streams: int) -> Settings:
-    """Settings under which stores of any size have the same training days, so the same space and
-    the same model: it can be trained on the smallest of them."""
+    """Settings under which stores of any size are measured from a day on, which is noted beside
+    the store: as many days of each, with the same split of them."""
     first = date.fromisoformat(Path(store).with_suffix(".first").read_text())
     given = {
         "store": store,
+        "measures.since": first,
         "ingest.archive": ".",
         "embed.encoder": "hashing",
         "sequences.streams": streams,
@@ -339,9 +368,20 @@ JOBS: dict[str, Callable[..., Found]] = {
 }
 
 
-def warm_up() -> None:
-    """DuckDB imports pandas, if installed, when the first value is bound: no part of a job."""
+IMPORTED: dict[str, Sequence[str]] = {
+    "train": ("gdelphi.forecast.calibrate", "gdelphi.model.train"),
+    "forecast": ("gdelphi.forecast.forecast",),
+    "report": ("gdelphi.report.report",),
+}
+"""what jobs import that others do without"""
+
+
+def warm_up(job: str) -> None:
+    """Imports are no part of a job; DuckDB imports pandas when the first value is bound."""
     import duckdb
+
+    for module in IMPORTED.get(job, ()):
+        import_module(module)
 
     with closing(duckdb.connect()) as connection:
         connection.execute("SELECT ?", [1]).fetchall()
@@ -349,7 +389,7 @@ def warm_up() -> None:
 
 def main() -> None:
     job = json.loads(sys.argv[1] if sys.argv[1] != "-" else sys.stdin.read())
-    warm_up()
+    warm_up(job["job"])
     before = cpu_seconds()
     found = JOBS[job.pop("job")](**job)
     cpu = cpu_seconds() - before

@@ -8,12 +8,22 @@ CPU seconds stand beside the time, since a machine that does other work as well 
 alone. Rows per second of ingestion against bare DuckDB are measured as in ingest.py.
 
 A day has 20,480 rows unless told otherwise: GDELT's mean since 1979 is about 18,000. So 10 million
-rows are 16 months, 50 million 7 years, 300 million 40 years. The model is trained on the smallest
-store for a few steps, and serves all: the training days are the same. Disk: about 120 bytes a row
-for the store, and as much again for measures.
+rows are 16 months, 50 million 7 years, 300 million 40 years.
 
-    python benchmarks/scale.py --rows 2000000 10000000                 minutes
-    python benchmarks/scale.py --rows 10000000 50000000 300000000      hours; 100 GB of disk
+MEASURES COVER THE LAST 200 DAYS OF EVERY STORE ALONE (`--measured-days`, 0: all days), by the
+setting `measures.since`: to embed 40 years takes a day, and what is measured is the day after. So
+what `embed`, `sequences`, `forecast` and `report` look at is the same in all sizes but for the
+store itself; how they grow with the days that are measured is asked by `--measured-days 0` on small
+stores. A model is trained for a few steps on each store, on as many days. A forecast is made once
+before it is measured, as on the day before: it keeps the months that it looks back on.
+
+Disk: about 115 bytes a row for the stores, each of which is the copy of the one before with more
+rows; measures of 200 days about 1 GB for each. Figures are written after every stage (`--json`),
+so a run that is stopped leaves what it has.
+
+    python benchmarks/scale.py --rows 2000000 10000000 --measured-days 90      minutes
+    python benchmarks/scale.py --rows 10000000 50000000 300000000 --json scale.json
+                                                            about an hour; 50 GB of disk
     python benchmarks/scale.py --rows 10000000 300000000 --stages status profiles ingest
 """
 
@@ -23,6 +33,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -37,41 +48,86 @@ GROWTH: Final = 1.3
 STATUS_SECONDS: Final = 1.0
 PEAK_MB: Final = 2048
 FEWEST_DAYS: Final = 80  # that the splits of `measured.scale_settings` need
-BYTES_A_ROW: Final = 300
+BYTES_A_ROW: Final = 120  # of a store
+MEASURED_BYTES: Final = 300  # of measures, for each row of a day that is measured
+MEASURED_DAYS: Final = 200
 STAGES: Final = ("speed", "status", "profiles", "ingest", "embed", "pack", "forecast", "report")
 PROFILE_DAYS: Final = 60
+ALL_EMBEDDED, ALL_PACKED = "embed of the measured days", "pack of the measured days"
+TRAINED, FIRST_FORECAST = "train and calibrate", "first forecast"
+ONCE: Final = (ALL_EMBEDDED, ALL_PACKED, TRAINED, FIRST_FORECAST)  # and not every day
 
 
 class Sizes:
     """The stores of a run, from the smallest to the largest, and what was measured on each."""
 
-    def __init__(self, benchmark: Benchmark, rows: Sequence[int], a_day: int, streams: int) -> None:
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        rows: Sequence[int],
+        *,
+        a_day: int,
+        streams: int,
+        measured_days: int,
+        out: Path | None,
+    ) -> None:
+        """`measured_days` are the last ones of each store, 0: all; figures are written to `out`."""
         self.benchmark, self.streams, self.a_day = benchmark, streams, a_day
+        self.measured_days, self.out = measured_days, out
         self.stores = {size: benchmark.fresh(f"store-{size}") / "s.duckdb" for size in rows}
         self.days: dict[int, int] = {}
         self.found: dict[str, dict[int, list[dict[str, Any]]]] = {}
-        self.model = benchmark.folder / "model"
+        self.began = time.perf_counter()
 
     def make(self) -> None:
-        """Ingest a few dailies, and multiply them."""
+        """Ingest a few dailies, and multiply them; a larger store begins as a copy of a smaller."""
         number = ROW_GROUP // self.a_day
         base = make_dailies(
             self.benchmark.fresh("base"), number, first=FIRST_DAY, rows=ROW_GROUP // number
         )
+        smaller: Path | None = None
         for size, store in self.stores.items():
-            store.with_suffix(".first").write_text(FIRST_DAY.isoformat())
-            self.benchmark.run("gdelphi", store=store, archive=base.folder, label="days")
+            if smaller:
+                shutil.copyfile(smaller, store)
+            else:
+                self.benchmark.run("gdelphi", store=store, archive=base.folder, label="days")
             made = self.benchmark.run("multiply", store=store, rows=size)
-            self.days[size] = made["days"]
-            taken = f"made in {made['seconds']:.0f} s"
-            print(f"a store of {made['rows']:,} rows, {made['days']:,} days, {taken}")
+            self.days[size] = days = made["days"]
+            left_out = max(days - self.measured_days, 0) if self.measured_days else 0
+            first = FIRST_DAY + timedelta(days=left_out)
+            store.with_suffix(".first").write_text(first.isoformat())
+            smaller = store
+            self.note("made", size, made)
+            self.say(f"a store of {made['rows']:,} rows, {days:,} days, measured from {first} on")
+
+    def say(self, what: str) -> None:
+        """A line of progress, with the seconds since the beginning."""
+        print(f"[{time.perf_counter() - self.began:6.0f} s] {what}", flush=True)
+
+    def note(self, stage: str, size: int, found: dict[str, Any]) -> None:
+        """Add a figure, and write all there are."""
+        self.benchmark.figures.setdefault(stage, {}).setdefault(str(size), []).append(found)
+        self.write()
+
+    def write(self) -> None:
+        """All figures there are, so that a run that is stopped leaves them."""
+        if self.out:
+            part = self.out.with_name(f".{self.out.name}.part")
+            part.write_text(json.dumps(self.benchmark.figures, indent=2) + "\n")
+            part.replace(self.out)
+
+    def model(self, size: int) -> Path:
+        """The folder of a store's model."""
+        return self.stores[size].with_name("model")
 
     def measure(self, stage: str, job: str, **arguments: Any) -> None:
         """One job on every store."""
         for size, store in self.stores.items():
             given = {key: self.given(value, size) for key, value in arguments.items()}
             found = self.benchmark.run(job, store=store, **given)
+            self.say(f"{stage}, {size:,} rows: {found['seconds']:.2f} s, {found['cpu']:.2f} of CPU")
             self.found.setdefault(stage, {}).setdefault(size, []).append(found)
+            self.note(stage, size, found)
 
     @staticmethod
     def given(value: Any, size: int) -> Any:
@@ -95,13 +151,13 @@ class Sizes:
 def measure(sizes: Sizes, stages: Sequence[str], turns: int) -> None:
     """Every stage of a day, on all stores, some days one after the other."""
     streams = {"streams": sizes.streams}
-    smallest = next(iter(sizes.stores.values()))
     if {"embed", "pack", "forecast", "report"} & set(stages):
-        sizes.measure("embed of all days", "embed", **streams)
-        sizes.measure("pack of all days", "pack", **streams)
+        sizes.measure(ALL_EMBEDDED, "embed", **streams)
+        sizes.measure(ALL_PACKED, "pack", **streams)
     if {"forecast", "report"} & set(stages):
-        trained = sizes.benchmark.run("train", store=smallest, model=sizes.model, **streams)
-        print(f"a model trained and calibrated in {trained['seconds']:.0f} s")
+        sizes.measure(TRAINED, "train", model=sizes.model, **streams)
+        given = {**streams, "model": sizes.model, "as_of": sizes.as_of(-1)}
+        sizes.measure(FIRST_FORECAST, "forecast", **given)
     for turn in range(turns):
         for _ in range(3):  # short: one figure would be chance
             sizes.measure("status", "status")
@@ -131,19 +187,23 @@ def tell(sizes: Sizes, figures: dict[str, Any]) -> None:
             seconds, cpu = (median(f[key] for f in by_size[size]) for key in ("seconds", "cpu"))
             cells.append(f"{seconds:.2f} ({cpu:.2f})")
         ratios = Ratios.of(*([f["cpu"] for f in by_size[size]] for size in (rows[-1], rows[0])))
-        daily = "all days" not in stage
+        daily = stage not in ONCE
         goal = verdict(met=ratios.median <= GROWTH, goal=f"at most {GROWTH}") if daily else ""
         if stage == "status":
             longest = median(found["seconds"] for found in by_size[rows[-1]])
             goal += "; " + verdict(met=longest < STATUS_SECONDS, goal=f"under {STATUS_SECONDS:g} s")
         table.append([*cells, str(ratios), goal])
-        figures[stage] = {str(size): by_size[size] for size in rows}
     others = _sizes_and_peaks(sizes)
     for name, value, unit in others:
         table.append([name, *(f"{value[size]:,.0f} {unit}" for size in rows), "", ""])
         figures[name] = {str(size): value[size] for size in rows}
     head = ["seconds (of CPU)", *(f"{size:,} rows" for size in rows), "ratio of CPU", ""]
-    show("Every stage of a day, on stores of several sizes (in turns)", head, table)
+    measured = f"the last {sizes.measured_days:,} days" if sizes.measured_days else "all days"
+    show(
+        f"Every stage of a day, on stores of several sizes (in turns); measures are of {measured}",
+        head,
+        table,
+    )
     peak = max(
         found["peak_mb"] for by in sizes.found.values() for fs in by.values() for found in fs
     )
@@ -176,17 +236,31 @@ def arguments() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--rows-a-day", type=int, default=ROW_GROUP // 6, help="default 20480")
     parser.add_argument("--streams", type=int, default=50, help="default 50")
+    parser.add_argument(
+        "--measured-days", type=int, default=MEASURED_DAYS, metavar="N",
+        help=f"last days of each store that are measured (default {MEASURED_DAYS}; 0: all)",
+    )  # fmt: skip
     parser.add_argument("--turns", type=int, default=2, help="new days (default 2)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="only these")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all figures here")
     given = parser.parse_args()
     if ROW_GROUP % given.rows_a_day:
         parser.error(f"--rows-a-day must divide {ROW_GROUP:,}: for example {ROW_GROUP // 6:,}")
-    if min(given.rows) < FEWEST_DAYS * given.rows_a_day and set(given.stages) - {
-        "speed", "status", "profiles", "ingest",
-    }:  # fmt: skip
-        parser.error(f"the smallest store must have {FEWEST_DAYS} days: raise --rows")
+    days = min(given.rows) // given.rows_a_day
+    days = min(days, given.measured_days or days)
+    if days < FEWEST_DAYS and set(given.stages) - {"speed", "status", "profiles", "ingest"}:
+        parser.error(
+            f"{FEWEST_DAYS} days must be measured, of the smallest store too: raise --rows or "
+            "--measured-days"
+        )
     return given
+
+
+def bytes_needed(given: argparse.Namespace) -> int:
+    """Disk that a run takes: its stores, and the measures of each."""
+    measured = given.measured_days * given.rows_a_day
+    rows = sum(min(rows, measured) if measured else rows for rows in given.rows)
+    return sum(given.rows) * BYTES_A_ROW + rows * MEASURED_BYTES
 
 
 def main() -> None:
@@ -195,7 +269,7 @@ def main() -> None:
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     with tempfile.TemporaryDirectory(prefix="gdelphi-scale-") as folder:
-        need, free = sum(given.rows) * BYTES_A_ROW, shutil.disk_usage(folder).free
+        need, free = bytes_needed(given), shutil.disk_usage(folder).free
         if free < 1.2 * need:
             raise SystemExit(
                 f"about {1.2 * need / 1e9:.0f} GB are needed in {Path(folder).parent}, which has "
@@ -208,12 +282,14 @@ def main() -> None:
             real = ROOT.parent / "shared" / "data" / "gdelt2-world"
             if real.is_dir():
                 compare_speed(benchmark, "real 15-minute files", real, "quarter-hour")
-        sizes = Sizes(benchmark, sorted(given.rows), given.rows_a_day, given.streams)
+        sizes = Sizes(
+            benchmark, sorted(given.rows), a_day=given.rows_a_day, streams=given.streams,
+            measured_days=given.measured_days, out=given.json and given.json.absolute(),
+        )  # fmt: skip
         sizes.make()
         measure(sizes, given.stages, given.turns)
         tell(sizes, benchmark.figures)
-        if given.json:
-            given.json.write_text(json.dumps(benchmark.figures, indent=2) + "\n")
+        sizes.write()
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
         "ingest.max_download_gigabytes": "7",
         "embed.encoder": "hashing", "embed.cache": "c", "embed.device": "cpu",
         "embed.precision": "float32", "embed.batch_size": "7", "measures.folder": "m",
+        "measures.since": "2020-01-01",
         "measures.verb_weight": "0.7", "measures.actor1_weight": "0.1",
         "measures.verb_dimensions": "7", "measures.actor_dimensions": "7",
         "measures.fewest_atoms": "2", "measures.most_atoms": "7", "measures.explained": "0.7",

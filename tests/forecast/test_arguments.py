@@ -12,6 +12,8 @@ import pytest
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.settings import Settings
 from gdelphi.common.types import WORLD
+from gdelphi.forecast.argument_groups import region_name
+from gdelphi.forecast.argument_months import read_arguments
 from gdelphi.forecast.arguments import (
     KINDS,
     NOBODY,
@@ -19,8 +21,6 @@ from gdelphi.forecast.arguments import (
     ArgumentHistory,
     ArgumentKind,
     level_of,
-    read_arguments,
-    region_name,
 )
 from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Store
@@ -114,7 +114,7 @@ def test_days_after_the_last_asked_for_are_not_read(settings: Settings) -> None:
 def test_how_many_rows_a_query_takes_makes_no_difference(
     settings: Settings, history: ArgumentHistory
 ) -> None:
-    with mock.patch("gdelphi.forecast.arguments.ROWS_AT_ONCE", 1):
+    with mock.patch("gdelphi.forecast.argument_months.ROWS_AT_ONCE", 1):
         again = read_arguments(settings, ["KE", "UP", WORLD])
     for kind, observed in history.observed.items():
         assert again.observed[kind].values == observed.values

@@ -9,7 +9,8 @@ import pytest
 
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.settings import Settings
-from gdelphi.common.types import FloatArray, Level
+from gdelphi.common.types import LEVELS, FloatArray, Level
+from gdelphi.forecast.argument_months import read_arguments
 from gdelphi.forecast.argument_recency import (
     HALF_LIVES,
     LAST_SEEN,
@@ -20,7 +21,6 @@ from gdelphi.forecast.argument_recency import (
 )
 from gdelphi.forecast.arguments import (
     KINDS,
-    read_arguments,
 )
 from gdelphi.forecast.mixture import (
     EDGES,
@@ -29,6 +29,7 @@ from gdelphi.forecast.mixture import (
 )
 from gdelphi.forecast.precedents import Likely, PastEvent, find_precedents, past_reports
 from gdelphi.forecast.reconstruct import Reconstructor, fit_reconstructor
+from gdelphi.measures.profiles import standard_events
 from gdelphi.store.connection import Store
 from helpers.argument_histories import STREAMS, at, history_of, random_history
 from helpers.arguments import BLANK, PRAISE, row, store_of
@@ -423,3 +424,25 @@ def test_half_lives_end_with_all_days_alike() -> None:
     assert np.isinf(HALF_LIVES[-1])
     assert frequency_component("base") == "base always"
     assert len(component_names("full")) == 4 * len(HALF_LIVES) + 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_that_share_their_sums_say_what_each_says_alone(seed: int) -> None:
+    history = random_history(seed)
+    shares = {
+        (level, kind): np.random.default_rng(seed).dirichlet(
+            np.ones(len(component_names(level))), len(EDGES) + 1
+        )
+        for level in LEVELS
+        for kind in KINDS
+    }
+    fitted = (history.days[0], history.days[-1])
+    together = Reconstructor(history, shares, fitted)
+    for day in (30, 20, 35):  # back in time too: nothing later may be left over
+        for level, kind in shares:
+            alone = Reconstructor(history, {(level, kind): shares[level, kind]}, fitted)
+            code = standard_events(level)[3]
+            asked = (kind, history.streams[0], code, history.days[day])
+            if day == 35:  # the one alone goes the same way
+                alone.likely(kind, history.streams[0], code, history.days[20], level=level)
+            assert together.likely(*asked, level=level) == alone.likely(*asked, level=level)

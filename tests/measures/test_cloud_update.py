@@ -406,6 +406,21 @@ def test_a_day_that_the_store_does_not_have_is_named_with_those_it_has(
 # --- which days are made --------------------------------------------------------------------------
 
 
+def test_days_before_the_first_measured_one_stay_in_the_store_alone(place: Place) -> None:
+    gather(place.settings)
+    since = day_number(4)
+    later = place.settings.model_copy(
+        update={"measures": place.settings.measures.model_copy(update={"since": since})}
+    )
+    assert stale_days(later) == []
+    assert gather(later).removed == len([day for day in PRESENT if day < since])
+    clouds = Clouds(measures_folder(later))
+    assert list(clouds.days) == [day for day in PRESENT if day >= since]
+    assert stale_days(later) == []
+    assert stale_days(place.settings) == [day for day in PRESENT if day < since]
+    assert gather(place.settings).built == len([day for day in PRESENT if day < since])
+
+
 def test_a_second_run_builds_nothing(place: Place) -> None:
     gather(place.settings)
     before, content = place.times(), place.content()

@@ -296,6 +296,15 @@ def test_a_store_without_days_is_refused(tmp_path: Path) -> None:
         embed(settings)
 
 
+def test_a_first_day_behind_the_last_is_refused_by_its_name(
+    small: tuple[ArchiveMaker, Settings],
+) -> None:
+    _, settings = small
+    later = settings.measures.model_copy(update={"since": date(2030, 1, 1)})
+    with pytest.raises(MeasuresError, match="no days since 2030-01-01: set an earlier measures"):
+        embed(settings.model_copy(update={"measures": later}))
+
+
 def test_training_days_without_a_country_are_refused(tmp_path: Path) -> None:
     maker = ArchiveMaker(tmp_path / "archive")
     for number in range(10):

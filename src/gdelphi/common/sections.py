@@ -119,6 +119,9 @@ class MeasureSettings(Section):
     folder: Path | None = Field(
         None, description="clouds, space and descriptors; <store>.measures beside it if unset"
     )
+    since: date | None = Field(
+        None, description="first day that is measured; earlier ones stay in the store alone"
+    )
     verb_weight: float = Field(0.65, gt=0, lt=1, description="share of the verb in a point")
     actor1_weight: float = Field(
         0.2, ge=0, lt=1, description="share of actor 1; the rest is actor 2's"

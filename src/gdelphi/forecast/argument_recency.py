@@ -7,11 +7,8 @@ every half-life of age,
     p(value | cell)  =  S(cell, value) / sum_v S(cell, v),
     S(cell, value)   =  sum over its rows up to the origin of  weight * 0.5^((origin - day) / h);
 
-and the day on which the event was last seen. S of the next day is S * 0.5^(1 / h) plus that day's
-rows. Sums are kept for all pairs of cell
-and value at once and carried on from day to day, so that a backtest reads each row once and a
-single origin costs one pass over the rows before it. Not chosen: prefix sums by day (exact for any
-window, but a table of days times pairs).
+and the day on which the event was last seen. The sums S are those of `argument_sums.py`; the levels
+of a kind share them.
 
 A scope without any past rows takes the distribution of the next wider one with the same half-life,
 and at last the uniform one over all values that have been seen in any stream: so every component is
@@ -22,30 +19,21 @@ is one outcome, "somebody else".
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.types import (
-    BoolArray,
     FloatArray,
     IntArray,
     Level,
 )
-from gdelphi.forecast.arguments import (
-    UNKNOWN_REGION,
-    ArgumentHistory,
-    ArgumentKind,
-    ObservedArguments,
-)
+from gdelphi.forecast.argument_sums import HALF_LIVES, DecayedSums, KindSums, Scope
+from gdelphi.forecast.arguments import ArgumentHistory, ArgumentKind
 from gdelphi.gdelt.cameo import event_codes
 from gdelphi.measures.profiles import standard_events
 
-Scope = Literal["full", "base", "root", "stream"]
-
-HALF_LIVES: Final = (7.0, 30.0, 90.0, 365.0, np.inf)
-"""in days; the last is all days alike"""
 EVIDENCE: Final = 2
 """position of the half-life by which it is told how much a cell has to go by"""
 SCOPES: Final[dict[Level, tuple[Scope, ...]]] = {
@@ -54,7 +42,6 @@ SCOPES: Final[dict[Level, tuple[Scope, ...]]] = {
     "full": ("full", "base", "root", "stream"),
 }
 """From the event itself to the widest."""
-FORGOTTEN = 1e-280  # weight below which ratios lose their digits: a cell of decades ago is empty
 LAST_SEEN: Final = "last seen"
 ANYONE: Final = "anyone"
 SOMEBODY_ELSE: Final = "somebody else"
@@ -123,111 +110,29 @@ class Mixture(NamedTuple):
         return largest
 
 
-class _Sums:
-    """Decayed weights of the pairs of cell and value of one scope.
-
-    Pairs are sorted by cell, so those of a cell are one stretch, from start[cell] to
-    start[cell + 1]. Only pairs that some row of the whole history has exist: far fewer than cells
-    times values.
-    """
-
-    def __init__(self, observed: ObservedArguments, cell: IntArray, cells: int) -> None:
-        """`cell` of each row; rows with -1 take no part."""
-        known = np.flatnonzero(cell >= 0)
-        size = max(len(observed.values), 1)
-        keys, first, places = np.unique(
-            cell[known] * size + observed.value[known], return_index=True, return_inverse=True
-        )
-        self.pair = np.full(len(cell), -1, dtype=np.int64)
-        """of each row"""
-        self.pair[known] = places
-        self.first = known[first]
-        """a row of each pair"""
-        self.cell, self.value = keys // size, keys % size
-        self.start = np.searchsorted(self.cell, np.arange(cells + 1))
-        """where the pairs of a cell begin, [cell + 1]"""
-        self.sums = np.zeros((len(keys), len(HALF_LIVES)))
-        self.totals = np.zeros((cells, len(HALF_LIVES)))
-        self.last_day = np.full(cells, -1, dtype=np.int64)
-        self.pair_day = np.full(len(keys), -1, dtype=np.int64)
-        self.pair_weight = np.zeros(len(keys))
-        self.last_total = np.zeros(cells)
-
-    def decay(self, days: int) -> None:
-        """Move on by some days without rows."""
-        factors = 0.5 ** (days / np.array(HALF_LIVES))
-        self.sums *= factors
-        self.totals *= factors
-        self.totals[self.totals < FORGOTTEN] = 0.0
-
-    def add(self, rows: slice, weight: FloatArray, *, day: IntArray, until: int) -> None:
-        """Rows of days up to `until`, which everything older has been decayed to."""
-        known = self.pair[rows] >= 0
-        pair, weight, day = self.pair[rows][known], weight[known], day[known]
-        cell = self.cell[pair]
-        for number, life in enumerate(HALF_LIVES):
-            decayed = weight * 0.5 ** ((until - day) / life)
-            self.sums[:, number] += np.bincount(pair, decayed, len(self.sums))
-            self.totals[:, number] += np.bincount(cell, decayed, len(self.totals))
-        # The last day of each cell; where that is a new one, its weights begin at 0 again.
-        np.maximum.at(self.last_day, cell, day)
-        latest = day == self.last_day[cell]
-        pair, cell, weight = pair[latest], cell[latest], weight[latest]
-        self.pair_weight[pair] = 0
-        np.add.at(self.pair_weight, pair, weight)
-        self.pair_day[pair] = day[latest]
-        self.last_total[cell] = 0
-        np.add.at(self.last_total, cell, weight)
-
-    def known(self, cell: int) -> IntArray:
-        """The pairs of a cell that have been seen.
-
-        Later ones would add nothing but zeros; yet the last bit of a product depends on its shape.
-        """
-        first, last = self.start[cell : cell + 2]
-        pairs: IntArray = first + np.flatnonzero(self.sums[first:last, -1] > 0)
-        return pairs
-
-    def kernel(self, pairs: IntArray, cells: IntArray | int) -> FloatArray:
-        """The probabilities of pairs in their cells, [pair, half-life]; 0 in an empty cell."""
-        total = self.totals[cells]
-        probabilities: FloatArray = self.sums[pairs] / np.where(total > 0, total, 1.0)
-        return probabilities
-
-    def last(self, pairs: IntArray, cells: IntArray | int) -> FloatArray:
-        """The same for the last day on which the cell was seen, [pair]."""
-        total = self.last_total[cells]
-        latest = self.pair_day[pairs] == self.last_day[cells]
-        weight = np.where(latest, self.pair_weight[pairs], 0.0)
-        probabilities: FloatArray = weight / np.where(total > 0, total, 1.0)
-        return probabilities
-
-
 class RecencyIndex:
     """All components of one kind and level, as they stand at an origin that moves on."""
 
-    def __init__(self, history: ArgumentHistory, kind: ArgumentKind, level: Level) -> None:
+    def __init__(
+        self,
+        history: ArgumentHistory,
+        kind: ArgumentKind,
+        level: Level,
+        sums: KindSums | None = None,
+    ) -> None:
+        """`sums` are those of the kind, which indexes of other levels may share: whichever moves
+        on takes the others with it."""
         self.history, self.kind, self.level = history, kind, level
-        self.origin = -1
-        observed = history.observed[kind]
-        if kind == "region":  # forecast and judged where a region is named
-            blank = [at for at, value in enumerate(observed.values) if value == UNKNOWN_REGION]
-            observed = observed.select(~np.isin(observed.value, blank))
-        self.observed = observed
+        self._shared = sums or KindSums(history, kind, SCOPES[level])
+        self.observed, self.seen = self._shared.observed, self._shared.seen
         self.codes = standard_events(level)
-        self._starts = np.searchsorted(observed.day, np.arange(len(history.days) + 1))
-        self._scopes = [self._sums(scope) for scope in SCOPES[level]]
+        self._scopes = [self._shared.scopes[scope] for scope in SCOPES[level]]
         self._finest = self._scopes[0]
-        self.seen: BoolArray = np.zeros(len(observed.values), dtype=np.bool_)
 
-    def _sums(self, scope: Scope) -> _Sums:
-        stream = self.observed.stream.astype(np.int64)
-        streams = len(self.history.streams)
-        if scope == "stream":
-            return _Sums(self.observed, stream, streams)
-        size = len(standard_events(scope))
-        code = self.history.codes[scope][self.observed.event]
-        return _Sums(self.observed, np.where(code >= 0, stream * size + code, -1), streams * size)
+    @property
+    def origin(self) -> int:
+        """Position of the last day that has been taken in; -1: none."""
+        return self._shared.origin
 
     @cached_property
     def _wider(self) -> list[IntArray]:
@@ -265,19 +170,7 @@ class RecencyIndex:
 
     def advance(self, origin: int) -> None:
         """Take in all days up to an origin, given as a position; it cannot go back."""
-        if origin < self.origin:
-            raise ArgumentsError("an index of arguments cannot go back in time: make a new one")
-        if origin == self.origin:
-            return
-        days = min(origin, len(self.history.days) - 1)
-        rows = slice(self._starts[min(self.origin + 1, days + 1)], self._starts[days + 1])
-        weight = self.observed.weight[rows].astype(np.float64)
-        day = self.observed.day[rows].astype(np.int64)
-        for sums in self._scopes:
-            sums.decay(origin - self.origin)
-            sums.add(rows, weight, day=day, until=origin)
-        self.seen[self.observed.value[rows]] = True
-        self.origin = origin
+        self._shared.advance(origin)
 
     def evidence(self, cells: IntArray) -> FloatArray:
         """How much weight the recent past of cells has, [cell]."""
@@ -286,7 +179,7 @@ class RecencyIndex:
 
     def outcomes(self, day: int) -> ArgumentOutcomes:
         """What a day brought, with the components as they stood at the origin."""
-        rows = slice(self._starts[day], self._starts[day + 1])
+        rows = slice(*self._shared.starts[day : day + 2])
         pair, weight = self._finest.pair[rows], self.observed.weight[rows].astype(np.float64)
         pairs, places = np.unique(pair[pair >= 0], return_inverse=True)
         weights: FloatArray = np.bincount(places, weight[pair >= 0], len(pairs)).astype(np.float64)
@@ -305,7 +198,7 @@ class RecencyIndex:
         last = uniform
         wider = np.repeat(uniform[:, None], len(HALF_LIVES), axis=1)
         for sums, cells in zip(reversed(self._scopes), reversed(self._wider), strict=True):
-            at, pair = cells[cell], sums.pair[rows]
+            at, pair = cells[cell], sums.pair[rows].astype(np.int64)
             known = pair >= 0
             wider = np.where(sums.totals[at] > 0, sums.kernel(pair, at) * known[:, None], wider)
             last = np.where(sums.last_total[at] > 0, sums.last(pair, at) * known, last)
@@ -327,7 +220,9 @@ class RecencyIndex:
         return Mixture(named, anyone / max(int(self.seen.sum()), 1))
 
     @staticmethod
-    def _add(named: FloatArray, sums: _Sums, cells: IntArray, given: FloatArray) -> FloatArray:
+    def _add(
+        named: FloatArray, sums: DecayedSums, cells: IntArray, given: FloatArray
+    ) -> FloatArray:
         """Add a scope's part to the mixture, and return the shares that it has no use for: those of
         kernels without any past rows."""
         empty = np.column_stack([sums.totals[cells] <= 0, sums.last_total[cells] <= 0])

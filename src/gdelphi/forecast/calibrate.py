@@ -17,7 +17,7 @@ from gdelphi.common.files import file_digest, write_json_atomically, write_text_
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import AHEAD, LEVELS, Level, Measure
 from gdelphi.forecast.archive import ARGUMENTS_FILE, EXPECTED_FILE, FUTURES_FILE
-from gdelphi.forecast.arguments import read_arguments
+from gdelphi.forecast.argument_months import read_arguments
 from gdelphi.forecast.conflict_risk import (
     SURGE,
     ConflictFit,

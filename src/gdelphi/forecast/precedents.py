@@ -6,7 +6,7 @@ look into the store for the few events that are shown, by the very codes that we
 not kept in memory beside the arguments, since nobody asks about most of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, NamedTuple
@@ -172,13 +172,13 @@ def _days_with(
 ) -> str | None:
     """SQL for the days that have such events at all, by the sums of days, if they are few; None if
     there are none before a day, so that another look is of no use."""
-    streams = {one.stream for one in group}
+    codes, streams = ({getattr(one, name) for one in group} for name in ("code", "stream"))
+    # Lists written out, not given: DuckDB then looks at texts by their dictionary.
     days = [
         day
         for (day,) in connection.rows(
-            f"SELECT DISTINCT NewsDay FROM day_sums WHERE list_contains(?, {_COLUMNS[level]})"
-            " AND (? OR list_contains(?, Stream))",
-            [[one.code for one in group], WORLD in streams, sorted(streams)],
+            f"SELECT DISTINCT NewsDay FROM day_sums WHERE {_COLUMNS[level]} IN {_texts(codes)}"
+            + ("" if WORLD in streams else f" AND Stream IN {_texts(streams)}")
         )
     ]
     if not any(day < before for day in days):
@@ -187,6 +187,12 @@ def _days_with(
         return "true"
     named = ", ".join(f"DATE '{day}'" for day in sorted(days))
     return f"NewsDay IN ({named})"
+
+
+def _texts(texts: Iterable[str]) -> str:
+    """SQL for a list of texts."""
+    quoted = (text.replace("'", "''") for text in sorted(texts))
+    return "(" + ", ".join(f"'{text}'" for text in quoted) + ")"
 
 
 def _look(

@@ -30,11 +30,13 @@ from gdelphi.common.errors import ArgumentsError
 from gdelphi.common.files import write_json_atomically
 from gdelphi.common.types import LEVELS, FloatArray, Level
 from gdelphi.forecast.argument_recency import (
+    SCOPES,
     Mixture,
     RecencyIndex,
     component_names,
     outcomes_by_day,
 )
+from gdelphi.forecast.argument_sums import KindSums
 from gdelphi.forecast.arguments import (
     KINDS,
     ArgumentHistory,
@@ -139,6 +141,7 @@ class Reconstructor:
         fitted: tuple[date, date],
     ) -> None:
         self.history, self.mixtures, self.fitted = history, mixtures, fitted
+        self._sums: dict[ArgumentKind, KindSums] = {}
         self._indexes: dict[tuple[Level, ArgumentKind], RecencyIndex] = {}
         self._latest: dict[tuple[Level, ArgumentKind], tuple[str, int, Mixture]] = {}
 
@@ -207,11 +210,19 @@ class Reconstructor:
         if not 0 <= at < len(self.history.days):
             days = f"{self.history.days[0]} to {self.history.days[-1]}"
             raise ArgumentsError(f"{origin} is not among the days read ({days}): read it too")
-        index = self._indexes.get((level, kind))
-        if index is None or index.origin > at:
-            index = self._indexes[level, kind] = RecencyIndex(self.history, kind, level)
+        if kind not in self._sums or self._sums[kind].origin > at:
+            self._restart(kind)
+        index = self._indexes[level, kind]
         index.advance(at)
         return index
+
+    def _restart(self, kind: ArgumentKind) -> None:
+        """Sums of a kind before its first day, and indexes of all fitted levels over them."""
+        levels = [level for level, of in self.mixtures if of == kind]
+        scopes = [scope for level in levels for scope in SCOPES[level]]
+        sums = self._sums[kind] = KindSums(self.history, kind, scopes)
+        for level in levels:
+            self._indexes[level, kind] = RecencyIndex(self.history, kind, level, sums)
 
     # --- on disk ----------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ def gather(
     files = DayFolder(measures_folder(settings) / "clouds")
     rows = points = done = 0
     with Store(settings).reading() as connection, files.updating() as manifest:
-        there = _days(connection, measures_folder(settings))
+        there = _measured_days(connection, settings)
         removed = manifest.keep_only(facts.day for facts in there)
         wanted = [
             facts for facts in there if (since or facts.day) <= facts.day <= (until or facts.day)
@@ -127,10 +127,10 @@ class _Work:
 
 
 def stale_days(settings: Settings) -> list[date]:
-    """The days of the store whose clouds are not there or not up to date."""
+    """The days to be measured whose clouds are not there or not up to date."""
     made = DayFolder(measures_folder(settings) / "clouds").made_from()
     with Store(settings).reading() as connection:
-        there = _days(connection, measures_folder(settings))
+        there = _measured_days(connection, settings)
     return [facts.day for facts in there if made.get(facts.day) != facts.fingerprint]
 
 
@@ -139,6 +139,12 @@ def day_fingerprints(settings: Settings) -> dict[date, str]:
     with Store(settings).reading() as connection:
         days = _days(connection, measures_folder(settings))
     return {facts.day: facts.fingerprint for facts in days}
+
+
+def measured_fingerprints(settings: Settings) -> dict[date, str]:
+    """The same of the days that are to be measured (`measures.since`)."""
+    since = settings.measures.since or date.min
+    return {day: mark for day, mark in day_fingerprints(settings).items() if day >= since}
 
 
 def cloud_on(settings: Settings, stream: str, day: date) -> Cloud:
@@ -216,6 +222,13 @@ def _days(connection: Connection, folder: Path) -> list[DayFacts]:
         version = connection.value(_VERSION)
         rows = keep_json(folder / "days.json", text_digest(f"{version}{_DAYS}"), aggregate)
     return [DayFacts(date.fromisoformat(day), *rest) for day, *rest in rows]
+
+
+def _measured_days(connection: Connection, settings: Settings) -> list[DayFacts]:
+    """Those of them that are to be measured."""
+    since = settings.measures.since or date.min
+    days = _days(connection, measures_folder(settings))
+    return [facts for facts in days if facts.day >= since]
 
 
 def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[DayFacts]]:

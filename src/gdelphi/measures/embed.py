@@ -90,6 +90,12 @@ def embed(
     gathered = gather(settings, force=force, on_day=watching.gathered)
     folder = measures_folder(settings)
     clouds = Clouds(folder)
+    since = settings.measures.since
+    if not clouds.days and since:
+        raise MeasuresError(
+            f"{settings.store} has no days since {since}: set an earlier measures.since, or ingest "
+            "later days"
+        )
     if not clouds.days:
         raise MeasuresError(f"{settings.store} has no days: `gdelphi ingest` brings some")
     cache = open_cache(settings)

@@ -14,14 +14,15 @@ from typing import Final
 from gdelphi.common.files import atomic_write
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.settings import Settings
-from gdelphi.measures.cloud_update import day_fingerprints
+from gdelphi.measures.cloud_update import measured_fingerprints
 from gdelphi.measures.clouds import measures_folder
 from gdelphi.measures.day_files import DayFolder
 from gdelphi.measures.embed import embed
 from gdelphi.store.connection import at_one_state
 
 SHARED: Final = (".parquet", ".npy", ".safetensors")  # files that are replaced, never changed
-LEFT_OUT: Final = shutil.ignore_patterns("packs", "stacks", ".*")  # they follow from the rest
+# they follow from the rest
+LEFT_OUT: Final = shutil.ignore_patterns("packs", "stacks", "arguments", ".*")
 
 
 def with_past_measures(settings: Settings, *, on_step: OnStep = silent) -> Settings:
@@ -31,7 +32,7 @@ def with_past_measures(settings: Settings, *, on_step: OnStep = silent) -> Setti
     present = measures_folder(settings)
     if not (present / "space" / "space.json").exists():
         return state  # nothing has been measured: whoever needs that will say so
-    if DayFolder(present / "clouds").made_from() == day_fingerprints(state):
+    if DayFolder(present / "clouds").made_from() == measured_fingerprints(state):
         return state
     past = present.with_name(f"{present.name}.as-of-{state.store_as_of}")
     if not past.exists():
