@@ -32,6 +32,10 @@ LONG = (
 RATHER_LONG = (
     "judge/test_pooled_stack.py", "store/test_ingest.py", "measures/test_pack.py",
     "model/test_cell_fit.py", "text/test_train.py", "forecast/test_naming.py",
+    "stack/test_fit.py", "tests/test_campaigns.py", "report/test_again.py", "judge/test_refit.py",
+    "text/test_expected.py", "app/test_text_command.py", "judge/test_simulated.py",
+    "gdelt/test_archive.py", "api/test_api.py", "inspect/test_other_models.py",
+    "inspect/test_inspect.py", "tests/test_snippets.py",
 )  # fmt: skip
 """begun next; most of their tests are short"""
 

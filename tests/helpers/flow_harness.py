@@ -185,7 +185,7 @@ def put_in_use(stage: Stage, predictor: Predictor) -> None:
     ingest(stage.settings)
     with in_one_process():
         embed(stage.settings)
-    promote(stage.settings, predictor.folder)
+        promote(stage.settings, predictor.folder)
 
 
 def alone_variables(folder: Path) -> dict[str, str]:

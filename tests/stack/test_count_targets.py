@@ -128,3 +128,20 @@ def test_a_pool_without_single_rows() -> None:
     assert (row_weight_pool(many, 100) == 1.5).all()
     none = replace(roots, counts=roots.counts * 0, weights=roots.weights * 0)
     assert row_weight_pool(none, 100) == pytest.approx(np.log(2))
+
+
+def test_sums_that_are_kept_are_those_of_the_pool_as_it_is(pool: FloatArray) -> None:
+    expected, own = np.full((1, 1, ROOTS), 3.0), pool.copy()
+
+    def rates() -> FloatArray:
+        return chances(expected, own, ordinals=[5], samples=500)["surge"]
+
+    first = rates()
+    own[0] *= 10  # in its place: the same array with another content
+    changed = rates()
+    assert changed[0, 0, 0] > first[0, 0, 0]
+    np.testing.assert_array_equal(
+        changed, chances(expected, own.copy(), ordinals=[5], samples=500)["surge"]
+    )
+    own[0] = pool[0]
+    np.testing.assert_array_equal(rates(), first)

@@ -17,7 +17,7 @@ are therefore the same to the last bit whatever other days are asked for with it
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,7 @@ SUMS: Final = 2048  # drawn for each number of rows
 LEAST_SUM: Final = 0.1  # of the weights of many rows
 ONE_MENTION: Final = float(np.log(2))  # the weight of a row with one mention, where none is known
 DAYS_AT_ONCE: Final = 16  # that one thread draws
+KEPT_SUMS: Final = 2  # pools of weights whose drawn sums are kept, 7 MB each
 TIE: Final = 1e-9  # weight that a later code lies behind an earlier one of the same weight
 
 
@@ -111,12 +112,23 @@ class _Sums:
 
 
 def _drawn_sums(row_weights: FloatArray, seed: int) -> _Sums:
+    """Those of a pool are the same for all days: drawing them takes longer than drawing a day."""
+    content = np.ascontiguousarray(row_weights)
+    return _sums_of(content.tobytes(), content.dtype.str, len(content), seed)
+
+
+@lru_cache(KEPT_SUMS)
+def _sums_of(content: bytes, dtype: str, roots: int, seed: int) -> _Sums:
+    row_weights = np.frombuffer(content, dtype).reshape(roots, -1)
     generator = np.random.default_rng(seed)
-    roots, size = row_weights.shape
+    size = row_weights.shape[1]
     drawn = np.zeros((roots, MOST_ROWS + 1, SUMS), np.float32)
     for root, pool in enumerate(row_weights):
         drawn[root, 1:] = np.cumsum(pool[generator.integers(0, size, (MOST_ROWS, SUMS))], axis=0)
-    return _Sums(drawn, row_weights.mean(axis=1), row_weights.var(axis=1))
+    sums = _Sums(drawn, row_weights.mean(axis=1), row_weights.var(axis=1))
+    for kept in (sums.drawn, sums.mean, sums.variance):
+        kept.setflags(write=False)
+    return sums
 
 
 def _draw(
