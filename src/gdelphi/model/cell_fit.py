@@ -140,7 +140,7 @@ def cell_network_of(
 ) -> CellFit:
     """The cell network in the folder of its stack; trained if there is none of these settings."""
     folder = stack_folder / CELL_FOLDER
-    if _settings_in(folder) != asdict(settings):
+    if settings_in(folder, FORMAT) != asdict(settings):
         fit = fit_cells(counts, settings, device=device, on_step=on_step)
         with atomic_write(folder) as part:
             fit.save(part, settings)
@@ -148,10 +148,11 @@ def cell_network_of(
     return CellFit.load(folder)
 
 
-def _settings_in(folder: Path) -> dict[str, Any] | None:
+def settings_in(folder: Path, known_format: int) -> dict[str, Any] | None:
+    """What a network that is kept in a folder was made from; None: there is none of this format."""
     try:
         content: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return content["settings"] if content["format"] == FORMAT else None
+        return content["settings"] if content["format"] == known_format else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -29,7 +29,13 @@ from gdelphi.common.files import atomic_write, file_digest, remove_folder
 from gdelphi.common.progress import OnStep, silent
 from gdelphi.common.types import TARGETS, FloatArray, IntArray, VectorArray
 from gdelphi.measures.count_panel import CountPanel
-from gdelphi.model.cell_fit import CELL_FOLDER, TRAIN_FOLDS, CellFit, choose_weights
+from gdelphi.model.cell_fit import (
+    CELL_FOLDER,
+    TRAIN_FOLDS,
+    CellFit,
+    choose_weights,
+    settings_in,
+)
 from gdelphi.model.starter_network import StarterSettings, train_starter
 from gdelphi.stack.context import ContextReader, ContextTable
 from gdelphi.stack.fitted import OutOfFold
@@ -135,20 +141,12 @@ def context_network_of(
         **asdict(settings),
         "cell network": file_digest(stack_folder / CELL_FOLDER / "model.safetensors"),
     }
-    if _settings_in(folder) != wanted:
+    if settings_in(folder, FORMAT) != wanted:
         fit = fit_context(panel, known, cells, settings, on_step=on_step)
         with atomic_write(folder) as part:
             fit.save(part, wanted)
             remove_folder(folder)
     return ContextFit.load(folder)
-
-
-def _settings_in(folder: Path) -> dict[str, Any] | None:
-    try:
-        content: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return content["settings"] if content["format"] == FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def fit_context(
