@@ -25,6 +25,8 @@ so a run that is stopped leaves what it has.
     python benchmarks/scale.py --rows 10000000 50000000 300000000 --json scale.json
                                                             about an hour; 50 GB of disk
     python benchmarks/scale.py --rows 10000000 300000000 --stages status profiles ingest
+
+With `--stores FOLDER` the stores stay, and a later run takes them instead of making them again.
 """
 
 import argparse
@@ -39,6 +41,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+import duckdb
 
 from ingest import FIRST_DAY, ROOT, Benchmark, Ratios, compare_speed, machine, show, verdict
 from made_archive import make_dailies
@@ -70,11 +74,16 @@ class Sizes:
         streams: int,
         measured_days: int,
         out: Path | None,
+        kept: Path | None,
     ) -> None:
-        """`measured_days` are the last ones of each store, 0: all; figures are written to `out`."""
+        """`measured_days` are the last ones of each store, 0: all; figures are written to `out`.
+
+        Stores are made in the folder `kept`, or taken from there if an earlier run has made them.
+        """
         self.benchmark, self.streams, self.a_day = benchmark, streams, a_day
         self.measured_days, self.out = measured_days, out
-        self.stores = {size: benchmark.fresh(f"store-{size}") / "s.duckdb" for size in rows}
+        folder = kept or benchmark.folder
+        self.stores = {size: folder / f"store-{size}" / "s.duckdb" for size in rows}
         self.days: dict[int, int] = {}
         self.found: dict[str, dict[int, list[dict[str, Any]]]] = {}
         self.began = time.perf_counter()
@@ -87,6 +96,12 @@ class Sizes:
         )
         smaller: Path | None = None
         for size, store in self.stores.items():
+            if store.with_suffix(".first").exists():
+                self.days[size] = days_of(store)
+                self.say(f"a store of {size:,} rows and {self.days[size]:,} days is there")
+                smaller = store
+                continue
+            store.parent.mkdir(parents=True, exist_ok=True)
             if smaller:
                 shutil.copyfile(smaller, store)
             else:
@@ -139,13 +154,20 @@ class Sizes:
         def made(size: int) -> Path:
             folder = self.benchmark.fresh(f"next-{size}-{turn}")
             day = FIRST_DAY + timedelta(days=self.days[size] + turn)
-            next_id = 10**12 + turn * 10**6
+            next_id = 10**12 + (self.days[size] + turn) * 10**6
             return make_dailies(folder, 1, first=day, next_id=next_id, rows=self.a_day).folder
 
         return made
 
     def as_of(self, turn: int) -> Callable[[int], date]:
         return lambda size: FIRST_DAY + timedelta(days=self.days[size] + turn + 1)
+
+
+def days_of(store: Path) -> int:
+    """Days from the first of all stores to the last of this one."""
+    with duckdb.connect(str(store), read_only=True) as connection:
+        (last,) = connection.execute("SELECT max(NewsDay) FROM file_days").fetchall()[0]
+    return (last - FIRST_DAY).days + 1
 
 
 def measure(sizes: Sizes, stages: Sequence[str], turns: int) -> None:
@@ -243,6 +265,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=2, help="new days (default 2)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="only these")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all figures here")
+    parser.add_argument(
+        "--stores", type=Path, metavar="FOLDER",
+        help="make the stores here and keep them, or take those that an earlier run has left",
+    )  # fmt: skip
     given = parser.parse_args()
     if ROW_GROUP % given.rows_a_day:
         parser.error(f"--rows-a-day must divide {ROW_GROUP:,}: for example {ROW_GROUP // 6:,}")
@@ -285,6 +311,7 @@ def main() -> None:
         sizes = Sizes(
             benchmark, sorted(given.rows), a_day=given.rows_a_day, streams=given.streams,
             measured_days=given.measured_days, out=given.json and given.json.absolute(),
+            kept=given.stores and given.stores.absolute(),
         )  # fmt: skip
         sizes.make()
         measure(sizes, given.stages, given.turns)

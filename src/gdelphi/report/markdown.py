@@ -188,7 +188,10 @@ def _record(record: Record) -> Iterator[str]:
     yield sentence(record.note)
     yield ""
     if record.windows:
-        yield "| last days | judged | target | published | stack | skill | 95% interval | cells |"
+        yield (
+            "| last days | judged | target | published | simple stack | skill | 95% interval "
+            "| cells |"
+        )
         yield "|--:|--:|---|--:|--:|--:|---|--:|"
     for window in record.windows:
         for line in window.lines:
@@ -204,7 +207,11 @@ def _record(record: Record) -> Iterator[str]:
             yield ""
         for verdict in verdicts:
             outcome = "came" if verdict.came else "did not come"
-            stack = "" if verdict.stack is None else f", the stack {shown_percent(verdict.stack)}"
+            stack = (
+                ""
+                if verdict.stack is None
+                else f", the simple stack {shown_percent(verdict.stack)}"
+            )
             yield (
                 f"- {verdict.day} {escape(verdict.name)}: {escape(verdict.label)} as "
                 f"{_TARGETS[verdict.target]}: said {shown_percent(verdict.published)}{stack}; "
