@@ -5,7 +5,8 @@ an archive has are not in it. Files that the source does not have make neither: 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
@@ -271,31 +272,41 @@ def odd_volumes(days: Sequence[DayStatus], settings: StatusSettings) -> Iterator
     ordinary noise raises no alarm.
     """
     there = [day for day in days if day.state in ("present", "partial", "empty")]
+    start, weeks = 0, timedelta(weeks=settings.volume_weeks)
+    same_weekday: list[deque[DayStatus]] = [deque() for _ in range(7)]
     for index, day in enumerate(there):
-        since = day.day - timedelta(weeks=settings.volume_weeks)
-        nearest = there[max(0, index - 7 * settings.volume_weeks) : index]
-        past = [other for other in nearest if other.day >= since]
-        if len(past) < FEWEST_DAYS:
-            continue
-        expected = _usual(past, day.day.weekday())
-        off = abs(_log_ratio(day, {day.day.weekday(): expected}))
-        if off <= math.log(settings.volume_factor):  # nearly all: the rest costs ten times as much
-            continue
-        usual = {weekday: _usual(past, weekday) for weekday in range(7)}
-        spread = ROBUST * median(abs(_log_ratio(other, usual)) for other in past)
-        spread = max(spread, 1 / math.sqrt(expected + 1))
-        if off > FAR_OFF * spread:
-            yield OddVolume(day.day, day.rows, expected)
+        since, weekday = day.day - weeks, day.day.weekday()
+        while there[start].day < since:
+            start += 1
+        same = same_weekday[weekday]
+        while same and same[0].day < since:
+            same.popleft()
+        if index - start >= FEWEST_DAYS:
+            past = there[start:index]
+            expected = _usual(same, past)
+            off = abs(_log_ratio(day, expected))
+            if off > math.log(settings.volume_factor):  # few: the rest costs ten times as much
+                spread = max(_spread(past), 1 / math.sqrt(expected + 1))
+                if off > FAR_OFF * spread:
+                    yield OddVolume(day.day, day.rows, expected)
+        same.append(day)
 
 
-def _usual(past: Sequence[DayStatus], weekday: int) -> float:
-    same = [day.rows for day in past if day.day.weekday() == weekday]
-    return median(same if len(same) >= 2 else [day.rows for day in past])
+def _spread(past: Sequence[DayStatus]) -> float:
+    """The robust standard deviation of days from the usual volumes of their weekdays."""
+    same = [[day for day in past if day.day.weekday() == weekday] for weekday in range(7)]
+    usual = [_usual(days, past) for days in same]
+    return ROBUST * median(abs(_log_ratio(day, usual[day.day.weekday()])) for day in past)
 
 
-def _log_ratio(day: DayStatus, usual: dict[int, float]) -> float:
-    """How far a day is from the usual volume of its weekday, as a logarithm."""
-    return math.log((day.rows + 1) / (usual[day.day.weekday()] + 1))
+def _usual(same: Collection[DayStatus], past: Sequence[DayStatus]) -> float:
+    """The median volume of a weekday in the past, of all days if it has come less than twice."""
+    return median(day.rows for day in (same if len(same) >= 2 else past))
+
+
+def _log_ratio(day: DayStatus, usual: float) -> float:
+    """How far a day is from a usual volume, as a logarithm."""
+    return math.log((day.rows + 1) / (usual + 1))
 
 
 def _run(connection: Connection, condition: str) -> dict[str, Any] | None:
