@@ -588,3 +588,28 @@ def test_the_direct_reading_is_what_stack_and_cell_network_say_where_they_do() -
     known = ~given.isnan()
     assert torch.equal(said[known], given[known])
     assert identical(said[~known], own[~known])
+
+
+def test_without_its_head_the_direct_reading_is_profiles_where_nothing_else_speaks() -> None:
+    past = random_past()
+    given = torch.randn(past.direct.shape, generator=torch.Generator().manual_seed(5))
+    given[:, :, :, ::3] = math.nan
+    model = stirred()
+    with_head = said_by(model, past._replace(direct=given))
+    without: ModelOutput = model(past._replace(direct=given), direct_head=False)
+    known = ~given.isnan()
+    assert torch.equal(without.direct[known], given[known])
+    assert identical(without.direct[~known], without.profiles[~known])
+    assert not identical(with_head.direct[~known], without.direct[~known])
+    assert_alike(with_head._replace(direct=without.direct), without, 0)
+
+
+def test_the_direct_head_is_left_out_where_its_reading_does_not_count() -> None:
+    model, past = stirred(), random_past()
+    calls: list[object] = []
+    model.direct.register_forward_hook(lambda *said: calls.append(said[0]))
+    model(past)
+    assert len(calls) == 1
+    model(past._replace(direct=torch.zeros_like(past.direct)))  # all of it is said by the stack
+    model(past, direct_head=False)
+    assert len(calls) == 1

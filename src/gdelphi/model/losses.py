@@ -81,7 +81,7 @@ def training_loss(
 ) -> Loss:
     """The loss of a batch; futures are drawn from `table` if they count."""
     chosen = weights or LossWeights()
-    output: ModelOutput = model(batch.past)
+    output: ModelOutput = model(batch.past, direct_head=chosen.direct > 0)
     outcomes = batch.outcomes[:, chosen.burn_in :]
     rows = batch.rows[:, chosen.burn_in :]
     parts = {
