@@ -35,8 +35,9 @@ from gdelphi.model.task import Loss, StepBatch
 from gdelphi.model.tensorboard import summary_writer
 from gdelphi.model.validation import FutureSampling, evaluate
 
-EVALUATED_FUTURES: Final = 32  # of a day, on
-EVALUATED_EVERY: Final = 5  # each fifth day of validation A: they take long
+EVALUATED_FUTURES: Final = 32  # of a day that is evaluated; they take long, so they are drawn
+EVALUATED_EVERY: Final = 5  # on every fifth day of validation A,
+EVALUATED_CELLS: Final = 1_200  # and for no more days of streams than these
 ESTIMATED_STEPS: Final = 3  # steps that a time is estimated from
 
 
@@ -94,8 +95,9 @@ class MeasureTask:
 
     def evaluate(self, model: MeasureModel) -> dict[str, Any]:
         drawing = Drawing(EVALUATED_FUTURES, self.settings.slots, self.futures.spare_atoms)
-        sampling = FutureSampling(self.table, drawing, every=EVALUATED_EVERY)
-        days = self.data.validation_a
+        days, streams = self.data.validation_a, len(self.data.arrays.shares)
+        every = max(EVALUATED_EVERY, -(-len(days) * streams // EVALUATED_CELLS))
+        sampling = FutureSampling(self.table, drawing, every=every)
         return evaluate(model, self.batches, self.data.arrays, days, sampling=sampling).figures()
 
     def settle(self, model: MeasureModel, record: TrainingRecord) -> None:
