@@ -83,7 +83,7 @@ class Sizes:
         self.benchmark, self.streams, self.a_day = benchmark, streams, a_day
         self.measured_days, self.out = measured_days, out
         folder = kept or benchmark.folder
-        self.stores = {size: folder / f"store-{size}" / "s.duckdb" for size in rows}
+        self.stores = {size: store_in(folder, size) for size in rows}
         self.days: dict[int, int] = {}
         self.found: dict[str, dict[int, list[dict[str, Any]]]] = {}
         self.began = time.perf_counter()
@@ -96,7 +96,7 @@ class Sizes:
         )
         smaller: Path | None = None
         for size, store in self.stores.items():
-            if store.with_suffix(".first").exists():
+            if is_made(store):
                 self.days[size] = days_of(store)
                 self.say(f"a store of {size:,} rows and {self.days[size]:,} days is there")
                 smaller = store
@@ -283,10 +283,21 @@ def arguments() -> argparse.Namespace:
 
 
 def bytes_needed(given: argparse.Namespace) -> int:
-    """Disk that a run takes: its stores, and the measures of each."""
+    """Disk that a run takes: the stores that are not there yet, and the measures of each."""
     measured = given.measured_days * given.rows_a_day
     rows = sum(min(rows, measured) if measured else rows for rows in given.rows)
-    return sum(given.rows) * BYTES_A_ROW + rows * MEASURED_BYTES
+    there = [rows for rows in given.rows if given.stores and is_made(store_in(given.stores, rows))]
+    return (sum(given.rows) - sum(there)) * BYTES_A_ROW + rows * MEASURED_BYTES
+
+
+def store_in(folder: Path, rows: int) -> Path:
+    """The file of a store of a size."""
+    return folder / f"store-{rows}" / "s.duckdb"
+
+
+def is_made(store: Path) -> bool:
+    """Whether a run has made a store to its end."""
+    return store.with_suffix(".first").exists()
 
 
 def main() -> None:
@@ -295,11 +306,13 @@ def main() -> None:
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     with tempfile.TemporaryDirectory(prefix="gdelphi-scale-") as folder:
-        need, free = bytes_needed(given), shutil.disk_usage(folder).free
+        on = given.stores or Path(folder)
+        on.mkdir(parents=True, exist_ok=True)
+        need, free = bytes_needed(given), shutil.disk_usage(on).free
         if free < 1.2 * need:
             raise SystemExit(
-                f"about {1.2 * need / 1e9:.0f} GB are needed in {Path(folder).parent}, which has "
-                f"{free / 1e9:.0f} GB: set TMPDIR to another disk, or take fewer rows"
+                f"about {1.2 * need / 1e9:.0f} GB are needed in {given.stores or on.parent}, which "
+                f"has {free / 1e9:.0f} GB: take fewer rows, or another disk by --stores or TMPDIR"
             )
         benchmark = Benchmark(Path(folder), given.turns, False, {"machine": about})
         if "speed" in given.stages:
