@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from gdelphi.alerts.alerts import AlertsRun, send_alerts
 from gdelphi.app.bring import bring
@@ -64,7 +64,9 @@ from gdelphi.report.report import (
 from gdelphi.store.connection import Store
 from gdelphi.store.ingest import IngestResult
 from gdelphi.store.status import complete_days, read_days
-from gdelphi.text.train import TextTrained, train_text_model
+
+if TYPE_CHECKING:
+    from gdelphi.text.train import TextTrained
 
 FURTHEST_BACK: Final = 14  # days of missed nights that a run makes up for
 CHALLENGER: Final = "challenger-"
@@ -352,11 +354,13 @@ def _on_or_anew(work: Callable[..., T], folder: Path) -> T:
         return work(resume=False)
 
 
-def train_namer(settings: Settings) -> TextTrained | None:
+def train_namer(settings: Settings) -> "TextTrained | None":
     """Train a namer for the points of these measures, where none is that fits: names that it gives
     to futures are tried when a challenger is calibrated. None if there is nothing to do."""
     space = load_space(measures_folder(settings) / "space")
     folder = settings.flows.models / USUAL_NAMER
+    from gdelphi.text.train import train_text_model  # transformers takes 3 s to load
+
     if namer_fits(folder, space):
         return None
     return _on_or_anew(partial(train_text_model, settings, "namer", folder), folder)

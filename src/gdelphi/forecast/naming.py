@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,9 @@ from gdelphi.forecast.prediction import (
 )
 from gdelphi.measures.pack import Pack
 from gdelphi.measures.space import Space
-from gdelphi.text.namer import Namer
+
+if TYPE_CHECKING:
+    from gdelphi.text.namer import Namer
 
 FORMAT: Final = 1
 NAMER_FOLDER: Final = "namer"
@@ -91,7 +93,7 @@ class WrittenPhraseNamer:
 
     by: Naming = "namer"
 
-    def __init__(self, namer: Namer) -> None:
+    def __init__(self, namer: "Namer") -> None:
         self._namer = namer
 
     def name(self, points: VectorArray, weights: FloatArray) -> list[Phrase | None]:
@@ -251,20 +253,27 @@ class AtomNames:
     @cached_property
     def _text_namer(self) -> WrittenPhraseNamer:
         if self._given is not None:
-            return WrittenPhraseNamer(Namer.load(self._given, self._space))
+            return WrittenPhraseNamer(load_namer(self._given, self._space))
         folder, chosen = self.folder / NAMER_FOLDER, read_naming_choice(self.folder)
         if chosen is None or namer_digest(folder) != chosen.namer:
             raise ForecastError(
                 f"{folder} is not the namer that {NAMES_FILE} beside it tells of: bring it back "
                 f"from a copy, or `gdelphi calibrate --model {self.folder}`"
             )
-        return WrittenPhraseNamer(Namer.load(folder, self._space))
+        return WrittenPhraseNamer(load_namer(folder, self._space))
+
+
+def load_namer(folder: Path, space: Space) -> "Namer":
+    """The namer in a folder, for points of a space."""
+    from gdelphi.text.namer import Namer  # transformers takes 3 s to load: rarely needed
+
+    return Namer.load(folder, space)
 
 
 def namer_fits(folder: Path, space: Space) -> bool:
     """Whether a namer is there that names points of a space."""
     try:
-        Namer.load(folder, space)
+        load_namer(folder, space)
     except TrainingError:
         return False
     return True

@@ -30,6 +30,7 @@ from gdelphi.forecast.naming import (
     NamingScore,
     forget_names,
     keep_names,
+    load_namer,
     namer_digest,
     namer_fits,
 )
@@ -51,7 +52,6 @@ from gdelphi.scores.rouge import (
     expected_rouge,
     matched_rouge,
 )
-from gdelphi.text.namer import Namer
 
 DAYS: Final = 12  # of validation B that are looked at, evenly spread
 FUTURES: Final = 5  # of each stream whose words are compared
@@ -92,7 +92,7 @@ def choose_names(
 def namer_to_try(predictor: Predictor, given: Path | None) -> Path | None:
     """The given namer, which must fit; else the one among the models, or the model's own."""
     if given is not None:
-        Namer.load(given, predictor.space)
+        load_namer(given, predictor.space)
         return given
     usual = (predictor.settings.flows.models / USUAL_NAMER, predictor.folder / NAMER_FOLDER)
     return next((folder for folder in usual if namer_fits(folder, predictor.space)), None)

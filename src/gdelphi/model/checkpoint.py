@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel
+from torch import nn
 
 from gdelphi import __version__
 from gdelphi.common.checksums import damaged_files, forget_file, note_file, remove_file
@@ -98,7 +98,7 @@ def load_measure_model(folder: Path, device: torch.device | str = "cpu") -> Trai
     training = read_training(folder, again)
     try:
         _refuse_half_written(folder, training)
-        config = MeasureConfig.from_pretrained(folder, local_files_only=True)
+        config = MeasureConfig.from_pretrained(folder)
         model = MeasureModel(config)
         model.load_state_dict(load_file(folder / "model.safetensors"))
         known = training["origin"]["space"]
@@ -112,7 +112,7 @@ def load_measure_model(folder: Path, device: torch.device | str = "cpu") -> Trai
             f"{folder} has a model of the space {known} beside the space {space.fingerprint}: "
             "files of two models are mixed; train again"
         )
-    model.to(torch.device(device)).eval()  # type: ignore[arg-type]
+    model.to(torch.device(device)).eval()
     return TrainedModel(model, space, training)
 
 
@@ -243,10 +243,10 @@ class ModelFolder:
                 remove_file(path)
 
     def save_model(
-        self, model: PreTrainedModel, weights: Tensors, record: TrainingRecord, card: str
+        self, model: nn.Module, weights: Tensors, record: TrainingRecord, card: str
     ) -> None:
         """The model with these weights, what it comes from, what was measured, and its card."""
-        config = model.config
+        config: Any = model.config
         config.architectures = [type(model).__name__]
         write_text_atomically(self.folder / "config.json", config.to_json_string())
         _save_tensors(weights, self.folder / "model.safetensors", {"format": "pt"})

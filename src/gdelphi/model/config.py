@@ -1,12 +1,12 @@
 """The sizes of a measure transformer, and the small numbers that its parts share."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor
-from transformers import PretrainedConfig
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import CAUSAL_SINKHORN, AttentionKind, FlowGradient
+from gdelphi.model.saved import SavedConfig
 
 TARGET_COUNT = 3  # occurs, headline, surge
 WEEK = 7
@@ -14,64 +14,40 @@ LIMIT = 1e-6  # probabilities are held this far from 0 and 1 before logits are t
 TINY = 1e-12
 
 
-class MeasureConfig(PretrainedConfig):
+@dataclass
+class MeasureConfig(SavedConfig):
     """The sizes of a model."""
 
     model_type = "gdelphi_measure"
 
-    def __init__(
-        self,
-        dimension: int = 96,
-        features: int = 75,
-        codes: int = 20,
-        width: int = 96,
-        queries: int = 3,
-        layers: int = 2,
-        heads: int = 4,
-        context_days: int = 50,
-        memory_days: int = 365,
-        day_heads: int = 4,
-        half_lives: tuple[float, ...] = (7.0, 30.0, 90.0, 365.0),
-        lag_days: int = 14,
-        cell_width: int = 64,
-        transport_layers: int = 2,
-        slots: int = 12,
-        event_dimension: int = 32,
-        finest: int = 290,
-        dropout: float = 0.2,
-        cloud_attention: AttentionKind = "softmax",
-        decoder_attention: AttentionKind = "softmax",
-        transport: str = "blocks",
-        transport_steps: int = 4,
-        transport_gradient: FlowGradient = "backpropagation",
-        **others: Any,
-    ) -> None:
-        self.dimension = dimension
-        self.features = features
-        self.codes = codes
-        self.width = width
-        self.queries = queries
-        self.layers = layers
-        self.heads = heads
-        self.context_days = context_days
-        self.memory_days = memory_days
-        self.day_heads = day_heads
-        self.half_lives = tuple(half_lives)
-        self.lag_days = lag_days
-        self.cell_width = cell_width
-        self.transport_layers = transport_layers
-        self.slots = slots
-        self.event_dimension = event_dimension
-        self.finest = finest
-        self.dropout = dropout
-        self.cloud_attention = cloud_attention
-        self.decoder_attention = decoder_attention
-        self.transport = transport
-        self.transport_steps = transport_steps
-        self.transport_gradient = transport_gradient
-        if decoder_attention == "sinkhorn":
+    dimension: int = 96
+    features: int = 75
+    codes: int = 20
+    width: int = 96
+    queries: int = 3
+    layers: int = 2
+    heads: int = 4
+    context_days: int = 50
+    memory_days: int = 365
+    day_heads: int = 4
+    half_lives: tuple[float, ...] = (7.0, 30.0, 90.0, 365.0)
+    lag_days: int = 14
+    cell_width: int = 64
+    transport_layers: int = 2
+    slots: int = 12
+    event_dimension: int = 32
+    finest: int = 290
+    dropout: float = 0.2
+    cloud_attention: AttentionKind = "softmax"
+    decoder_attention: AttentionKind = "softmax"
+    transport: str = "blocks"
+    transport_steps: int = 4
+    transport_gradient: FlowGradient = "backpropagation"
+
+    def __post_init__(self) -> None:
+        self.half_lives = tuple(self.half_lives)
+        if self.decoder_attention == "sinkhorn":
             raise TrainingError(f"decoder_attention: {CAUSAL_SINKHORN}")
-        super().__init__(**others)
 
 
 def logits_of(probabilities: Tensor) -> Tensor:

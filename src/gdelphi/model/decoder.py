@@ -19,15 +19,16 @@ reports a day has, the more its best summary draws together, and days of the pas
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
 
 from gdelphi.model.config import TINY, WEEK
+from gdelphi.model.saved import SavedConfig, SavedModel
 from gdelphi.ot.entropic import SinkhornSettings, self_transport, sinkhorn
 from gdelphi.ot.geometry import Measures
 
@@ -36,28 +37,21 @@ SINKHORN: Final = SinkhornSettings()
 SIZES: Final = (1, 2, 4, 8, 16, 32)  # points of days that are looked at together, at most
 
 
-class DecoderConfig(PretrainedConfig):
+@dataclass
+class DecoderConfig(SavedConfig):
     """The sizes of a decoder, and how its start is made."""
 
     model_type = "gdelphi_decoder"
 
-    def __init__(
-        self,
-        blocks: int = 5,
-        half_lives: tuple[float, ...] = (5.0, 20.0, 80.0, 320.0),
-        atoms: int = 10,
-        days: int = 120,
-        points: int = 64,
-        start_half_life: float = 30.0,
-        **others: Any,
-    ) -> None:
-        self.blocks = blocks
-        self.half_lives = tuple(half_lives)
-        self.atoms = atoms
-        self.days = days
-        self.points = points
-        self.start_half_life = start_half_life
-        super().__init__(**others)
+    blocks: int = 5
+    half_lives: tuple[float, ...] = (5.0, 20.0, 80.0, 320.0)
+    atoms: int = 10
+    days: int = 120
+    points: int = 64
+    start_half_life: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.half_lives = tuple(self.half_lives)
 
 
 class SpaceTime(NamedTuple):
@@ -107,7 +101,7 @@ class PlanBlock(nn.Module):
         return decay @ (SWIFT * self.recency).softmax(dim=0)
 
 
-class MeasureDecoder(PreTrainedModel):
+class MeasureDecoder(SavedModel):
     """Blocks one after the other: from the start to the expected day."""
 
     config_class = DecoderConfig
@@ -116,10 +110,6 @@ class MeasureDecoder(PreTrainedModel):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config)
         self.blocks = nn.ModuleList(PlanBlock(config.half_lives) for _ in range(config.blocks))
-        self.post_init()  # type: ignore[no-untyped-call]
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Parameters are what their modules have made them."""
 
     def forward(self, start: Measures, past: SpaceTime) -> Measures:
         """The expected day of each stream, with as many atoms as its start."""

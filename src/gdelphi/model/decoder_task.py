@@ -388,8 +388,8 @@ def load_decoder(folder: Path, device: torch.device | str = "cpu") -> TrainedDec
 
 
 def _load(folder: Path, device: torch.device | str = "cpu") -> MeasureDecoder:
-    config = DecoderConfig.from_pretrained(folder, local_files_only=True)
+    config = DecoderConfig.from_pretrained(folder)
     model = MeasureDecoder(config)
     model.load_state_dict(load_file(folder / "model.safetensors"))
-    model.to(torch.device(device)).eval()  # type: ignore[arg-type]
+    model.to(torch.device(device)).eval()
     return model

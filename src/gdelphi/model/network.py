@@ -32,10 +32,10 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from gdelphi.model.attention import attention_density, attention_logits, measure_attention
 from gdelphi.model.config import LIMIT, TARGET_COUNT, TINY, WEEK, MeasureConfig, logits_of
+from gdelphi.model.saved import SavedModel
 from gdelphi.model.transport import AtomReading, AtomTransport, FlowTransport
 
 CELL_HALF_LIVES = (2.0, 7.0, 30.0, 90.0, 365.0)  # rates that the direct head is shown
@@ -441,7 +441,7 @@ def last_days(values: Tensor, days: int, before: int) -> Tensor:
 # --- the whole ------------------------------------------------------------------------------------
 
 
-class MeasureModel(PreTrainedModel):
+class MeasureModel(SavedModel):
     """The measure transformer."""
 
     config_class = MeasureConfig
@@ -457,10 +457,6 @@ class MeasureModel(PreTrainedModel):
         flows = config.transport == "flow" and config.transport_layers > 0
         self.transport = FlowTransport(config) if flows else AtomTransport(config)
         self.atom_reading = AtomReading(config)
-        self.post_init()  # type: ignore[no-untyped-call]
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Modules initialise themselves; output layers stay at zero."""
 
     def encode(self, past: Context) -> Tensor:
         """The clouds of the sequences as tokens, [B, T, q, width]."""

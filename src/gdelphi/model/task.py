@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from gdelphi.model.checkpoint import TrainingRecord
 from gdelphi.model.optimizer import OptimizerSettings
@@ -69,8 +68,8 @@ class TrainingTask(Protocol):
     def origin(self) -> dict[str, Any]:
         """Settings and data that decide what a run ends with."""
 
-    def model(self) -> PreTrainedModel:
-        """A model before training."""
+    def model(self) -> nn.Module:
+        """A model before training, with a `config` that says its sizes."""
 
     def batch(self, step: int, *, process: int, processes: int) -> StepBatch:
         """A process's share of a step, from seed, step and process alone."""

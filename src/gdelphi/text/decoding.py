@@ -8,18 +8,20 @@ two against each other.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.types import (
     BoolArray,
     FloatArray,
     IntArray,
 )
+
+if TYPE_CHECKING:
+    from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 STRETCH: Final = 64  # places that distances are computed for at once
 CROWDED: Final = 0.7  # a batch of which fewer than this share are still written is made smaller
@@ -39,7 +41,7 @@ class DecoderCache(NamedTuple):
 class T5Decoder:
     """Writes many texts with one context and a model."""
 
-    def __init__(self, model: T5ForConditionalGeneration) -> None:
+    def __init__(self, model: "T5ForConditionalGeneration") -> None:
         self.model = model
         config = model.config
         self._heads, self._width = config.num_heads, config.d_kv

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from gdelphi.model.task import Loss, StepBatch
 from gdelphi.text.corpus import IGNORED, Corpus, Source, learn_words
@@ -53,7 +52,7 @@ class ForecasterTask(TextTask):
         )  # fmt: skip
         self.corpus.expect([*self._targets.tolist(), *self._evaluated.tolist()])
 
-    def model(self) -> PreTrainedModel:
+    def model(self) -> nn.Module:
         return t5_of(self.settings, len(self.vocabulary))
 
     def batch(self, step: int, *, process: int, processes: int) -> StepBatch:

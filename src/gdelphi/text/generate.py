@@ -8,11 +8,10 @@ descriptors name hardly any twice.
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
-from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings
@@ -39,6 +38,9 @@ from gdelphi.text.t5 import (
     t5_of,
 )
 from gdelphi.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 MOST_PHRASES: Final = 12  # of a text: two more than a descriptor may have
 LONGEST: Final = 2 + WORDS_OF_PHRASE * MOST_PHRASES

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from gdelphi.common.types import (
     FloatArray,
@@ -160,7 +159,7 @@ class NamerTask(TextTask):
         out = [held_out(key) for key in descriptors.keys(distinct)]
         return np.flatnonzero(~np.array(out, dtype=np.bool_)[back])
 
-    def model(self) -> PreTrainedModel:
+    def model(self) -> nn.Module:
         return naming_model(self.settings, len(self.vocabulary), self.slots.blocks)
 
     # Examples.

@@ -7,14 +7,12 @@ sums of embeddings of words (the forecaster, see corpus.py) or by projected poin
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers.models.t5.configuration_t5 import T5Config
-from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
 from gdelphi.common.errors import TrainingError
 from gdelphi.common.sections import TextSettings
@@ -22,15 +20,24 @@ from gdelphi.model.checkpoint import read_training, reason_of
 from gdelphi.model.optimizer import set_weights
 from gdelphi.text.corpus import IGNORED, Source
 
+if TYPE_CHECKING:  # transformers takes 3 s of CPU to load, which most who import this do not need
+    from transformers.models.t5.configuration_t5 import T5Config
+    from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
 
-def t5_of(settings: TextSettings, words: int) -> T5ForConditionalGeneration:
+
+def t5_of(settings: TextSettings, words: int) -> "T5ForConditionalGeneration":
     """A T5 before training."""
+    from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
+
     if settings.pretrained is not None:
         return _pretrained(settings.pretrained, words)
     return T5ForConditionalGeneration(t5_config(settings, words))
 
 
-def t5_config(settings: TextSettings, words: int) -> T5Config:
+def t5_config(settings: TextSettings, words: int) -> "T5Config":
+    """The sizes of a T5."""
+    from transformers.models.t5.configuration_t5 import T5Config
+
     made = T5Config(
         vocab_size=words,
         d_model=settings.width,
@@ -47,7 +54,9 @@ def t5_config(settings: TextSettings, words: int) -> T5Config:
     return made
 
 
-def _pretrained(folder: Path, words: int) -> T5ForConditionalGeneration:
+def _pretrained(folder: Path, words: int) -> "T5ForConditionalGeneration":
+    from transformers.models.t5.modeling_t5 import T5ForConditionalGeneration
+
     try:
         model: T5ForConditionalGeneration = T5ForConditionalGeneration.from_pretrained(
             folder, local_files_only=True
@@ -60,7 +69,7 @@ def _pretrained(folder: Path, words: int) -> T5ForConditionalGeneration:
     return model
 
 
-def embed_source(model: T5ForConditionalGeneration, source: Source) -> tuple[Tensor, Tensor]:
+def embed_source(model: "T5ForConditionalGeneration", source: Source) -> tuple[Tensor, Tensor]:
     """Inputs of the encoder [batch, position, width], and their mask."""
     table = model.shared.weight
     words, weights, places, mask = (torch.from_numpy(part).to(table.device) for part in source)
@@ -70,7 +79,7 @@ def embed_source(model: T5ForConditionalGeneration, source: Source) -> tuple[Ten
     return states.view(*source.mask.shape, -1), mask.long()
 
 
-def text_loss(model: T5ForConditionalGeneration, states: Tensor, mask: Tensor, labels: Tensor
+def text_loss(model: "T5ForConditionalGeneration", states: Tensor, mask: Tensor, labels: Tensor
               ) -> Tensor:  # fmt: skip
     """Cross-entropy of all words that are to be written, summed."""
     logits = model(inputs_embeds=states, attention_mask=mask, labels=labels).logits
