@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ONLY_IN = {
-    "duckdb": "store.connection",
+    "duckdb": "store",
     "psycopg": "store.postgres",
     "sentence_transformers": "measures.encoder",
     "prefect": "flows",
@@ -116,7 +116,7 @@ def test_the_code_follows_the_order() -> None:
         ("common.new", "import gdelphi.store.ingest", "common.new imports store.ingest"),
         ("gdelt.new", "from gdelphi.app import cli", "gdelt.new imports app.cli"),
         ("model.new", "def f():\n    from gdelphi.judge.backtest import backtest", "model.new imp"),
-        ("measures.new", "import duckdb", "which only store.connection may"),
+        ("measures.new", "import duckdb", "which only store may"),
         ("app.new", "from prefect import flow", "which only flows may"),
         ("report.new", "import typer", "which only app may"),
         ("questions.new", "import fastapi", "which only api may"),

@@ -39,7 +39,8 @@ import sys
 from pathlib import Path
 from gdelphi.common.settings import load_settings
 from gdelphi.store.connection import Store
-settings = load_settings(flags={"store": Path(sys.argv[1])}).settings
+flags = {"store": Path(sys.argv[1]), "store_serve_reads": False}  # as before there was that
+settings = load_settings(flags=flags).settings
 with (Store(settings).writing() if sys.argv[2] == "write" else Store(settings).reading()) as held:
     print("held", flush=True)
     if len(sys.argv) > 3:

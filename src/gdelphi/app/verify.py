@@ -93,7 +93,7 @@ def _store(settings: Settings) -> VerifiedPart:
         store = Store(settings)
         if not store.exists():
             return part
-        with store.reading() as connection:
+        with store.reading(alone=True) as connection:
             for (table,) in connection.rows(
                 "SELECT table_name FROM duckdb_tables() "
                 "WHERE NOT internal AND database_name = current_database()"

@@ -55,6 +55,14 @@ class StoreLost(StoreError):
     """The catalog of a lake has dropped its writer; nothing was committed, so try again."""
 
 
+class StoreCrowded(StoreLost):
+    """A writer's statement found no memory beside those who read; nothing was committed."""
+
+
+class ReadingEnded(StoreBusy):
+    """The process that answered a reader, since it writes to the store, does so no longer."""
+
+
 class StoreMemoryError(StoreError):
     """A statement needs more memory than the store may use (`store_memory`)."""
 

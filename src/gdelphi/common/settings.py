@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     store_threads: int | None = Field(
         None, ge=1, description="DuckDB's threads; all cores if unset"
     )
+    store_serve_reads: bool = Field(
+        True, description="of a file: who writes answers readers, and they ask it; else they wait"
+    )
     ingest: IngestSettings = IngestSettings()
     embed: EmbedSettings = EmbedSettings()
     measures: MeasureSettings = MeasureSettings()

@@ -75,7 +75,7 @@ def gather(
     began = perf_counter()
     files = DayFolder(measures_folder(settings) / "clouds")
     rows = points = done = 0
-    with Store(settings).reading() as connection, files.updating() as manifest:
+    with Store(settings).reading(alone=True) as connection, files.updating() as manifest:
         there = _measured_days(connection, settings)
         removed = manifest.keep_only(facts.day for facts in there)
         wanted = [
@@ -122,7 +122,7 @@ class _Work:
 
     def do(self, item: list[DayFacts]) -> list[_Written]:
         files = DayFolder(measures_folder(self.settings) / "clouds")
-        with Store(self.settings).reading() as connection:
+        with Store(self.settings).reading(alone=True) as connection:
             return list(_write_days(connection, files, item))
 
 

@@ -1,10 +1,10 @@
 """The store open for many threads of one process, without keeping a writer out.
 
 DuckDB lets a writing process in only when no reading one has the store. Threads that read one after
-the other would overlap for ever, and an ingestion would wait until it gives up. So threads share a
-turn: who comes while another process waits lets those who are reading finish, gives the writer the
-time to get in, and then waits for it as everybody does. Only one thread waits at a time, so that
-whoever else is waiting is known to be another process.
+the other would overlap for ever, and an ingestion would wait until it gives up. So who comes while
+another process waits lets those who have the file finish, and gives the writer the time to get in.
+Once it is in, it answers readers, who are in nobody's way then. Only one thread opens the store at
+a time, so that whoever else is waiting is known to be another process.
 """
 
 import time
@@ -39,20 +39,27 @@ class SharedReading:
     def reading(self) -> Iterator[Connection]:
         """The store, open for reading; briefly."""
         with self._door:
-            turns = self._store.place.takes_turns
-            if turns and self._store.exists() and self._store.someone_waits():
+            if self._is_wanted():
                 self._stand_aside()
             opened = ExitStack()
             connection = opened.enter_context(self._store.reading())
+            in_the_way = not connection.is_answered
             with self._inside:
-                self._readers += 1
+                self._readers += in_the_way
         try:
             yield connection
         finally:
             opened.close()
             with self._inside:
-                self._readers -= 1
+                self._readers -= in_the_way
                 self._inside.notify_all()
+
+    def _is_wanted(self) -> bool:
+        """Whether another process waits for a store that those who read keep it out of."""
+        store = self._store
+        if not store.place.takes_turns or not store.exists() or store.is_served():
+            return False
+        return store.someone_waits()
 
     def _stand_aside(self) -> None:
         """Wait for this process to be out of the store, and then a moment."""

@@ -1,7 +1,8 @@
 """The store: the one place that opens DuckDB.
 
-Where the rows lie is another matter: in one file (`database_file.py`), where readers and writers
-take turns, or in a lake (`lake.py`). Connections are short, whichever it is.
+Where the rows lie is another matter: in one file (`database_file.py`), where writers take turns and
+answer readers meanwhile (`served_reads.py`), or in a lake (`lake.py`). Connections are short,
+whichever it is.
 """
 
 import contextlib
@@ -22,15 +23,18 @@ import pyarrow as pa
 from gdelphi.common.errors import (
     QueryError,
     StoreBusy,
+    StoreCrowded,
     StoreError,
     StoreLost,
     StoreMemoryError,
 )
 from gdelphi.common.settings import Settings
+from gdelphi.store.asked_reads import AskedDuck, Asking, Duck
 from gdelphi.store.database_file import POLL_SECONDS, DatabaseFile
 from gdelphi.store.lake import MEMORY, Lake
-from gdelphi.store.migrate import is_behind, migrate
+from gdelphi.store.migrate import is_behind, migrate, schema_mark
 from gdelphi.store.place import StorePlace
+from gdelphi.store.served_reads import ReadServer
 from gdelphi.store.sums import renew_sums, wrong_sums
 
 Row = tuple[Any, ...]
@@ -72,10 +76,39 @@ def _interruptible() -> Iterator[None]:
 class Connection:
     """An open store. Rows come as lists of tuples; errors as StoreError."""
 
-    def __init__(self, store: "Store", *, read_only: bool) -> None:
+    def __init__(self, store: "Store", *, read_only: bool, alone: bool = False) -> None:
         self.store = store
         self.read_only = read_only
-        self._duck = store.open_duckdb(read_only=read_only)
+        self._alone = alone
+        self._server: ReadServer | None = None
+        self._served: duckdb.DuckDBPyConnection | None = None
+        self._duck: Duck = self._open()
+
+    def _open(self) -> Duck:
+        return self.store.open_duckdb(read_only=self.read_only, alone=self._alone)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether another process, which writes, answers what is asked here."""
+        return isinstance(self._duck, AskedDuck)
+
+    def serve_reads(self) -> None:
+        """Answer those who read while this connection has the store; it must be up to date."""
+        place = self.store.place.reads
+        if place is None or self._alone or isinstance(self._duck, AskedDuck):
+            return
+        self._served = self._duck.cursor()
+        with contextlib.suppress(OSError):  # no way to: readers take turns
+            self._server = ReadServer(place, schema_mark(), self._served.cursor)
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._served is not None:
+            self._served.close()
+            self._served = None
+        self._duck.close()
 
     def duplicate(self) -> "Connection":
         """Another one to the same opened database, for another thread."""
@@ -99,6 +132,11 @@ class Connection:
             with _interruptible():
                 return self._duck.execute(sql, parameters).fetchall()
         except duckdb.OutOfMemoryException as error:
+            if self._server is not None and self._server.has_readers:
+                raise StoreCrowded(
+                    f"{self.name}: the memory (store_memory) was too little beside those who read; "
+                    "nothing was written"
+                ) from error
             raise StoreMemoryError(
                 f"{self.name}: more memory is needed than store_memory allows: raise it "
                 f"({_first_line(error)})"
@@ -185,6 +223,9 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing."""
+        if self.is_answered:  # one state is what it sees anyway
+            yield
+            return
         self.rows("BEGIN TRANSACTION")
         try:
             yield
@@ -213,21 +254,28 @@ class Connection:
         """Between two transactions: close the store for those who wait, if any; True if so."""
         if not self.store.someone_waits():
             return False
-        self._duck.close()
+        self._close()
         self.store.place.stand_aside()
-        self._duck = self.store.open_duckdb(read_only=self.read_only)
+        self._duck = self._open()
+        self.serve_reads()
         return True
 
     def retry(self, transactions: Callable[[], Done]) -> Done:
-        """Do something that is whole transactions, and again if the store was lost meanwhile."""
+        """Do something that is whole transactions, and again if the store was lost meanwhile; or
+        alone, if those who read have taken the memory that it needs."""
         for attempt in range(1, RETRIES + 1):
             try:
                 return transactions()
+            except StoreCrowded as error:
+                assert self._server is not None  # noqa: S101 - it has had readers
+                sys.stderr.write(f"... {error}; those who read are interrupted\n")
+                with self._server.alone():
+                    return transactions()
             except StoreLost as error:
                 sys.stderr.write(f"... {error}; trying again, {attempt} of {RETRIES}\n")
-                self._duck.close()
+                self._close()
                 self.store.place.regain()
-                self._duck = self.store.open_duckdb(read_only=self.read_only)
+                self._duck = self._open()
         return transactions()
 
     def define(self, statement: str) -> None:
@@ -265,7 +313,7 @@ class Connection:
         return StoreError(place.explain(_first_line(error), damage=isinstance(error, DAMAGE)))
 
     def close(self) -> None:
-        self._duck.close()
+        self._close()
 
 
 _KEPT: dict[tuple[object, ...], Connection] = {}
@@ -297,34 +345,40 @@ class Store:
             raise StoreError(f"no store at {self.place.name}: `gdelphi ingest` makes one")
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open for writing; make the store or bring its schema up to date first."""
+    def writing(self, *, alone: bool = False) -> Iterator[Connection]:
+        """Open for writing; make the store or bring its schema up to date first. Readers are
+        answered meanwhile; who writes alone answers nobody, and may open other files."""
         with self.place.writing():
-            connection = Connection(self, read_only=False)
+            connection = Connection(self, read_only=False, alone=alone)
             try:
                 migrate(connection)
+                connection.serve_reads()
                 yield connection
             finally:
                 connection.close()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Open for reading only; nothing can be written, here or elsewhere on the disk."""
-        connection = self._kept_open() or self._open_to_read()
+    def reading(self, *, alone: bool = False) -> Iterator[Connection]:
+        """Open for reading only; nothing can be written, here or elsewhere on the disk. While
+        another process writes it answers, as long as it has the store; who reads for minutes
+        should read alone: wait for a turn, and then have the store until he is done."""
+        connection = self._kept_open() or self._open_to_read(alone=alone)
         try:
             yield connection
         finally:
             connection.close()
 
-    def _open_to_read(self) -> Connection:
+    def _open_to_read(self, *, alone: bool) -> Connection:
         self.must_exist()
-        connection = Connection(self, read_only=True)
+        connection = Connection(self, read_only=True, alone=alone)
         try:
+            if connection.is_answered:
+                return connection  # by one whose schema is ours
             if is_behind(connection):
                 connection.close()
                 with self.writing():
                     pass
-                connection = Connection(self, read_only=True)
+                connection = Connection(self, read_only=True, alone=alone)
             if not self.place.takes_turns:
                 _KEPT[self._key()] = connection
                 return connection.duplicate()  # closing the first would close all
@@ -354,27 +408,38 @@ class Store:
         """Whether another process waits for this store."""
         return self.place.someone_waits()
 
-    def open_duckdb(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """Connect, waiting for other processes up to the limit."""
+    def is_served(self) -> bool:
+        """Whether a process that writes answers those who read."""
+        return self.place.reads is not None and self.place.reads.is_served()
+
+    def open_duckdb(self, *, read_only: bool, alone: bool = False) -> Duck:
+        """Connect, or ask the process that writes; waiting for others up to the limit."""
         deadline = time.monotonic() + self.wait_seconds
+        place = self.place.reads if read_only and not alone else None
         with contextlib.ExitStack() as announced:
+            asking = announced.enter_context(Asking(place, schema_mark() if place else ""))
             waits = False
             while True:
+                # First: in a taken file DuckDB finds out that it is taken ten times as slowly.
+                asked = asking.session(POLL_SECONDS, lambda: self.open_duckdb(read_only=True))
+                if asked is not None:
+                    return asked
                 try:
-                    return self._connect(read_only=read_only)
+                    return self._connect(read_only=read_only, shut_off=not alone)
                 except duckdb.Error as error:
                     if not self.place.is_busy(str(error)):
                         words = self.place.explain(_first_line(error), damage=True)
                         raise StoreError(words) from None
                     if time.monotonic() >= deadline:
                         raise StoreBusy(self.place.who_holds(str(error))) from None
-                if not waits:
+                if not waits and not asking.is_in_line:
                     waits = True
                     announced.enter_context(self.place.waiting())
                 time.sleep(POLL_SECONDS)
 
-    def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        config = {"memory_limit": self._memory, **self.place.config(read_only=read_only)}
+    def _connect(self, *, read_only: bool, shut_off: bool) -> duckdb.DuckDBPyConnection:
+        own = self.place.config(read_only=read_only, shut_off=shut_off)
+        config = {"memory_limit": self._memory, **own}
         if self._threads is not None:
             config["threads"] = self._threads
         file = self.place.database()

@@ -39,7 +39,7 @@ def copy_store(source: Settings, target: Settings, on_step: OnStep = silent) -> 
         raise StoreError(f"{place.name} is both source and target: name another target")
     with given.reading():  # which brings its schema up to date
         pass
-    with Store(target).writing() as connection:
+    with Store(target).writing(alone=True) as connection:
         if connection.value("SELECT count(*) FROM ledger"):
             raise StoreError(f"{place.name} is not empty: copy into a place where no store is yet")
         given.place.attach(connection.rows, SOURCE)

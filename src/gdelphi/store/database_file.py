@@ -1,10 +1,11 @@
 """A store in one DuckDB file.
 
-DuckDB lets one writing process in, or any number of reading ones. So connections are short, a
-process that finds the store taken waits for a while and then says who holds it, and a long writer
-looks between its transactions whether somebody waits and lets them in. Waiting is announced by a
-shared lock on a file beside the store: the system releases it when a process dies, so it cannot go
-stale.
+DuckDB lets one writing process in, or any number of reading ones. Readers ask the one that writes
+(`served_reads.py`), and wait for nobody. Writers, and readers whom it does not answer, take turns:
+connections are short, a process that finds the store taken waits for a while and then says who
+holds it, and a long writer looks between its transactions whether somebody waits and lets them in.
+Waiting is announced by a shared lock on a file beside the store: the system releases it when a
+process dies, so it cannot go stale.
 """
 
 import fcntl
@@ -19,6 +20,7 @@ from typing import IO, Any, Final
 
 from gdelphi.common.errors import ConfigError
 from gdelphi.common.settings import Settings
+from gdelphi.store.read_place import ReadPlace
 from gdelphi.store.schema import quoted
 from gdelphi.store.seal import break_seal, seal
 from gdelphi.store.sums import RunSql
@@ -46,6 +48,11 @@ class DatabaseFile:
         self.name = str(self.path)
         self.scratch = self.path.with_name(self.path.name + ".work")
         self._wait_seconds = settings.store_wait_seconds
+        self.reads = (
+            ReadPlace(self.path, self.path.with_name(self.path.name + ".serving"))
+            if settings.store_serve_reads
+            else None
+        )
         self._waiting = self.path.with_name(self.path.name + ".waiting")
 
     def exists(self) -> bool:
@@ -54,10 +61,11 @@ class DatabaseFile:
     def database(self) -> str:
         return str(self.path)
 
-    def config(self, *, read_only: bool) -> dict[str, Any]:
+    def config(self, *, read_only: bool, shut_off: bool) -> dict[str, Any]:
         if read_only:
             return {"enable_external_access": False}  # a query must not write files either
         return {
+            "enable_external_access": not shut_off,  # the questions of readers come here too
             "temp_directory": str(self.path.with_name(self.path.name + ".tmp")),
             "preserve_insertion_order": False,  # rows have ids: their order says nothing
             "max_vacuum_tasks": 0,  # see compact

@@ -171,7 +171,7 @@ class _Run:
         self.file_ids: list[int] = []
 
     def carry_out(self, settings: IngestSettings, folder: Path) -> None:
-        known = self._begin()
+        known = self.connection.retry(self._begin)
         self.progress.planned(self.result.plan)
         preparation = Preparation(self.archive, settings, known, folder, self.progress.fetched)
         tasks = deque(self.result.plan.tasks)

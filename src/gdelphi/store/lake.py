@@ -40,6 +40,7 @@ class Lake:
     """The place of a store whose catalog is in PostgreSQL."""
 
     takes_turns: Final = False
+    reads: Final = None
 
     def __init__(self, settings: Settings) -> None:
         assert settings.store_catalog is not None  # noqa: S101
@@ -64,7 +65,7 @@ class Lake:
     def database(self) -> str:
         return MEMORY
 
-    def config(self, *, read_only: bool) -> dict[str, Any]:
+    def config(self, *, read_only: bool, shut_off: bool) -> dict[str, Any]:  # noqa: ARG002
         spill = Path(tempfile.gettempdir()) / f"gdelphi-{os.getpid()}.tmp"
         return {"temp_directory": str(spill), "preserve_insertion_order": read_only}
 

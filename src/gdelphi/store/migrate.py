@@ -64,6 +64,11 @@ def is_behind(connection: Opened) -> bool:
     return fingerprint != [(_code_fingerprint(),)]
 
 
+def schema_mark() -> str:
+    """Equal for versions of gdelphi to which the same stores are up to date."""
+    return text_digest("\n".join((*(one.name for one in MIGRATIONS), _code_fingerprint())))
+
+
 def migrate(connection: Opened) -> None:
     """Do what is to be done, in one transaction, and note the DuckDB that writes."""
     if is_behind(connection):

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from gdelphi.store.read_place import ReadPlace
 from gdelphi.store.sums import RunSql
 
 
@@ -32,14 +33,18 @@ class StorePlace(Protocol):
     def takes_turns(self) -> bool:
         """Whether readers wait for a writer, and a writer for readers."""
 
+    @property
+    def reads(self) -> ReadPlace | None:
+        """Where a writer says that it answers readers; None: nobody does."""
+
     def exists(self) -> bool:
         """Whether a store is there."""
 
     def database(self) -> str:
         """What DuckDB is to open."""
 
-    def config(self, *, read_only: bool) -> dict[str, Any]:
-        """DuckDB's settings for an opening."""
+    def config(self, *, read_only: bool, shut_off: bool) -> dict[str, Any]:
+        """DuckDB's settings for an opening; one that is shut off sees no other files."""
 
     def enter(self, run: RunSql, *, read_only: bool) -> None:
         """What is to be done with a fresh connection."""

@@ -71,7 +71,7 @@ def upgrade(
             f"{store.path}: a copy needs {ROOM * size / 1e9:.1f} GB beside it, and "
             f"{free / 1e9:.1f} GB are free: make room"
         )
-    with store.writing() as connection:
+    with store.writing(alone=True) as connection:
         connection.rows("CHECKPOINT")  # a log beside the file must not outlive the swap
         old = connection.value("SELECT current_database()")
         with _copy_beside(connection) as part:
