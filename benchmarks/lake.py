@@ -1,8 +1,9 @@
-"""A store in a lake beside a store in a file: equal content, times, kills, readers.
+"""A store in a lake beside a store in a file: equal content, times, kills; readers of both.
 
     python benchmarks/lake.py equal --demo data/demo
     python benchmarks/lake.py kills --kills 50
     python benchmarks/lake.py readers --demo data/demo --days 40 --readers 8 --seconds 600
+    python benchmarks/lake.py readers --demo world --ways served turns    # no PostgreSQL
 
 equal runs ingest, status, embed, forecast and report of a demo on both, compares what they left by
 digest, and prints wall time and CPU time (of gdelphi, without PostgreSQL) with their ratios.
@@ -13,10 +14,13 @@ undisturbed run. Prints what they said of waiting and of trying again.
 
 readers ingests the demo's archive, then all of it again and again in small transactions, alone and
 beside readers who look at an answer for 0.2 to 1 seconds before they ask again (`--pause`; 0 0 is
-without pause). Prints their errors and times, and how much longer the writer took.
+without pause): of a file whose writer answers them (served), of one that they wait for (turns), of
+a lake. Prints their errors and times, and how much longer the writer took. Any folder with an
+archive/ will do: `gdelphi world create --out world` makes one.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -44,6 +48,8 @@ from local_postgres import LocalPostgres
 from made_archive import make_text, write_zip
 
 KINDS = ("file", "lake")
+WAYS = {"served": "file", "turns": "file", "lake": "lake"}
+"""in which readers get at a store beside its writer"""
 DAYS = 24  # of the archive of `kills`
 # Few files in a transaction, so that there are many moments to be killed or to read at.
 DRIVER = """
@@ -75,11 +81,12 @@ def surroundings() -> Iterator[tuple[Path, LocalPostgres]]:
         server.remove()
 
 
-def write_config(folder: Path, kind: str, server: LocalPostgres, archive: Path) -> Path:
+def write_config(folder: Path, kind: str, server: LocalPostgres | None, archive: Path) -> Path:
     """The settings file of an empty store of a kind."""
     folder.mkdir(parents=True)
     lines = {"store": str(folder / "store.duckdb")}
     if kind == "lake":
+        assert server is not None
         lines = server.make_lake(f"lake_{folder.name}".replace("-", "_"), folder)
         Path(lines["store_data"]).rename(folder / "store")
         lines["store_data"] = str(folder / "store")
@@ -301,13 +308,19 @@ def make_versions(archive: Path, version: int) -> None:
 # --- readers --------------------------------------------------------------------------------------
 
 
-def readers(demo: Path, days: int, habits: "Habits", seconds: float) -> int:
-    """Readers beside a writer, on both; the number of errors."""
+def readers(archive: Path, habits: "Habits", ways: list[str], seconds: float) -> int:
+    """Readers beside a writer, in each way; the number of errors."""
     errors = 0
-    with surroundings() as (folder, server):
-        archive = first_days(demo / "archive", folder / "archive", days)
-        for kind in KINDS:
-            config = write_config(folder / kind, kind, server, archive)
+    with contextlib.ExitStack() as opened:
+        if "lake" in ways:
+            folder, server = opened.enter_context(surroundings())
+        else:
+            made = tempfile.TemporaryDirectory(prefix="gdelphi-readers-")
+            folder, server = Path(opened.enter_context(made)), None
+        for kind in ways:
+            config = write_config(folder / kind, WAYS[kind], server, archive)
+            if kind == "turns":
+                config.write_text(f"store_serve_reads = false\n{config.read_text()}")
             ingest_all(config)
             alone = min(ingest_all(config, "--force") for _ in range(2))
             asked = Readers(load_settings(config).settings, habits)
@@ -418,6 +431,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=8)
     parser.add_argument("--days", type=int, default=40, help="of the demo, for the readers")
     parser.add_argument("--pause", type=float, nargs=2, default=[0.2, 1.0], metavar="SECONDS")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -427,7 +441,9 @@ def main() -> None:
     if asked.what == "kills":
         sys.exit(bool(kills(asked.kills, asked.seed)))
     habits = Habits(asked.readers, (asked.pause[0], asked.pause[1]))
-    sys.exit(bool(readers(asked.demo, asked.days, habits, asked.seconds)))
+    with tempfile.TemporaryDirectory(prefix="gdelphi-archive-") as name:
+        archive = first_days(asked.demo / "archive", Path(name) / "archive", asked.days)
+        sys.exit(bool(readers(archive, habits, asked.ways, asked.seconds)))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class AskedDuck:
         """What DuckDB's `execute` returns, as far as it is used; None without a statement."""
         if self._instead:
             return self._instead.execute(sql, parameters)
-        if not duckdb.extract_statements(sql):
+        if not self.extract_statements(sql):
             return None
         asked = {"ask": "execute", "sql": sql, "parameters": as_json(_plain(parameters))}
         try:
@@ -117,7 +117,8 @@ class AskedDuck:
         return self.execute(sql, params or ())
 
     def extract_statements(self, sql: str) -> list[duckdb.Statement]:
-        return duckdb.extract_statements(sql)
+        with contextlib.closing(_local()) as duck:
+            return duck.extract_statements(sql)
 
     def register(self, name: str, table: Any) -> None:
         if self._instead:
@@ -153,6 +154,8 @@ class AskedDuck:
     def _open_anew(self) -> Duck:
         self._channel.close()
         self._instead = self._reopen()
+        if isinstance(self._instead, AskedDuck):
+            self._instead._answered = True  # once is enough
         for name, table in self._registered.items():
             self._instead.register(name, table)
         return self._instead
@@ -208,7 +211,11 @@ class Answer(NamedTuple):
 
     def to_arrow_table(self) -> pa.Table:
         with contextlib.closing(_local()) as duck:
-            return duck.from_arrow(self.table).to_arrow_table().rename_columns(self.names)
+            made = duck.from_arrow(self.table).to_arrow_table()
+        for number, field in enumerate(self.table.schema):
+            if pa.types.is_dictionary(field.type):  # DuckDB makes texts of what was an ENUM
+                made = made.set_column(number, field, self.table.column(number))
+        return made.rename_columns(self.names)
 
 
 def _plain(parameters: Any) -> Any:

@@ -58,6 +58,8 @@ def arrow_table(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: list(column) for name, column in zip(columns, values, strict=True)})
 
 
+ANSWER_SECONDS: Final = 1.0
+"""that a writer may take to let a reader in who stands in line, before he tries the file again"""
 SLOW_PARAMETERS: Final = duckdb.__version__.startswith("1.")
 """whether `sql` with parameters takes its rows through Python, 27 times as long as `execute`"""
 
@@ -421,7 +423,8 @@ class Store:
             waits = False
             while True:
                 # First: in a taken file DuckDB finds out that it is taken ten times as slowly.
-                asked = asking.session(POLL_SECONDS, lambda: self.open_duckdb(read_only=True))
+                patience = min(ANSWER_SECONDS, max(0.0, deadline - time.monotonic()))
+                asked = asking.session(patience, lambda: self.open_duckdb(read_only=True))
                 if asked is not None:
                     return asked
                 try:

@@ -30,6 +30,8 @@ LET_IN_SECONDS: Final = 5.0  # how long a writer stands aside for those who wait
 VACUUM_TASKS: Final = 100  # DuckDB's own default
 
 VERSION_PLACE, VERSION_LENGTH = 52, 32  # of the maker's version in the header of a file
+_OURSELVES = "same database file with a different configuration"
+"""in DuckDB's words on a file that another thread of this process writes to, or reads"""
 _DAMAGED = re.compile("corrupt|checksum|deserialize", re.IGNORECASE)
 
 
@@ -102,7 +104,8 @@ class DatabaseFile:
         """It cannot be lost."""
 
     def is_busy(self, error: str) -> bool:
-        return "set lock on file" in error  # any "lock" is too much: damage is told of blocks
+        # Any "lock" is too much: damage is told of blocks.
+        return "set lock on file" in error or _OURSELVES in error
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -135,7 +138,8 @@ class DatabaseFile:
 
     def who_holds(self, error: str) -> str:
         match = re.search(r"PID (\d+)", error)
-        who = _describe_process(int(match[1])) if match else "another process"
+        other = "this process itself" if _OURSELVES in error else "another process"
+        who = _describe_process(int(match[1])) if match else other
         return (
             f"{self.path} is held by {who}; waited {self._wait_seconds:g} s. Wait for it to "
             "finish, or raise store_wait_seconds (--wait)"

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from multiprocessing.connection import Connection as Bytes
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -104,10 +103,6 @@ def as_json(value: Any) -> Any:
     for kind, (text, _) in _AS_TEXT.items():
         if isinstance(value, kind):
             return {"kind": kind.__name__, "is": text(value)}
-    if hasattr(value, "item"):  # a number of numpy's
-        return as_json(value.item())
-    if isinstance(value, Path):
-        return str(value)
     raise StoreError(f"a parameter of a query cannot be a {type(value).__name__}: {value!r}")
 
 

@@ -250,7 +250,7 @@ class _Session(threading.Thread):
             elif asked == "unregister":
                 duck.unregister(question["name"])
                 self.channel.send({"done": True})
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
             if self._ended is None:
                 self.channel.send({"error": type(error).__name__, "message": str(error)})
             if _is_broken(duck):
@@ -263,7 +263,9 @@ class _Session(threading.Thread):
         if reason:
             raise duckdb.PermissionException(reason)
         reader = duck.execute(sql or ";", parameters).to_arrow_reader(BATCH)
-        self.channel.send({"names": reader.schema.names}, _numbered(reader.schema.empty_table()))
+        self.channel.send(
+            {"names": reader.schema.names}, _numbered(pa.Table.from_batches([], reader.schema))
+        )
         for batch in _batches(reader):
             self.channel.send({}, _numbered(pa.Table.from_batches([batch])))
         self.channel.send({"done": True})
