@@ -5,7 +5,8 @@
 
 The same writer (40 days of the demo, again and again in small transactions) and the same readers,
 who ask for the daily counts and pause as those of `lake.py readers` do; once each opens the file in
-its turn, once all ask the writer's process. Figures are in docs/LOG.md.
+its turn, once all ask the writer's process. Figures are in docs/LOG.md, and what was built in its
+place is in `store/served_reads.py`.
 """
 
 import argparse
@@ -161,7 +162,8 @@ def main() -> None:
             archive = first_days(asked.demo / "archive", folder / "archive", asked.days)
             config = folder / "gdelphi.toml"
             config.write_text(
-                f'store = "{folder}/s.duckdb"\n[ingest]\narchive = "{archive}"\n'
+                f'store = "{folder}/s.duckdb"\nstore_serve_reads = false\n'
+                f'[ingest]\narchive = "{archive}"\n'
                 f'downloads = "{folder}/downloads"\n'
             )
             trial(config, asked.seconds, asked.readers, served=served)

@@ -110,7 +110,7 @@ class AskedDuck:
         except _Again:
             return self._open_anew().execute(sql, parameters)
         self._answered = True
-        return Answer(first.words["names"], pa.concat_tables(tables))
+        return AskedResult(first.words["names"], pa.concat_tables(tables))
 
     def sql(self, sql: str, *, params: Sequence[Any] | None = None) -> Any:
         """As `execute`."""
@@ -193,7 +193,7 @@ class _Again(Exception):
     """The writer has closed the store before it has answered anything."""
 
 
-class Answer(NamedTuple):
+class AskedResult(NamedTuple):
     """The result of a query."""
 
     names: list[str]

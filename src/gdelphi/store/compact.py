@@ -55,7 +55,7 @@ def compact(
             if keep_days is not None:
                 raise StoreError(f"{store.path} is a file: it has no past states to let go")
             on_step("writing the log into the file")
-            connection.compact()
+            connection.retry(connection.compact)
         else:
             before = _size(connection)
             _compact_lake(connection, keep_days, on_step)

@@ -67,7 +67,8 @@ class DatabaseFile:
         if read_only:
             return {"enable_external_access": False}  # a query must not write files either
         return {
-            "enable_external_access": not shut_off,  # the questions of readers come here too
+            # The questions of readers come here too.
+            "enable_external_access": not shut_off or self.reads is None,
             "temp_directory": str(self.path.with_name(self.path.name + ".tmp")),
             "preserve_insertion_order": False,  # rows have ids: their order says nothing
             "max_vacuum_tasks": 0,  # see compact

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -180,7 +181,7 @@ class _Run:
             self._load(known, [outcome for outcome in outcomes if isinstance(outcome, ReadyFile)])
             self.connection.let_others_in()
         self.result.not_tried = len(tasks)
-        self._finish()
+        self.connection.retry(self._finish)
 
     def _begin(self) -> dict[str, Entry]:
         plan, label = self.result.plan, self.archive.label
@@ -215,11 +216,14 @@ class _Run:
 
     def _note(self, known: dict[str, Entry], problems: Iterable[FileProblem]) -> None:
         for problem in problems:
-            with self.connection.transaction():
-                file_id = known[problem.name].file_id
-                ledger.note_problem(self.connection, file_id, problem.status, problem.reason)
+            self.connection.retry(partial(self._note_problem, known, problem))
             self.result.problems.append(problem)
             self.progress.file_done(0)
+
+    def _note_problem(self, known: dict[str, Entry], problem: FileProblem) -> None:
+        with self.connection.transaction():
+            file_id = known[problem.name].file_id
+            ledger.note_problem(self.connection, file_id, problem.status, problem.reason)
 
     def _finish(self) -> None:
         result = self.result

@@ -100,7 +100,7 @@ class ReadServer:
 
     def stop(self) -> None:
         """Answer nobody new; let those who are inside end, for a while, and then end them."""
-        self._open = False
+        self._shut()
         if self._place.read() == self._words:
             self._place.note.unlink(missing_ok=True)
         self._listener.close()
@@ -113,12 +113,16 @@ class ReadServer:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody reads meanwhile: those who do are interrupted, others wait at the door."""
-        self._open = False
+        self._shut()
         try:
             self._end(NO_MEMORY, again=False)
             yield
         finally:
             self._open = True
+
+    def _shut(self) -> None:
+        with self._lock:  # nobody is on the threshold
+            self._open = False
 
     def _end(self, reason: str, *, again: bool) -> None:
         with self._lock:
@@ -160,12 +164,12 @@ class ReadServer:
     def _let_in(self) -> None:
         with contextlib.suppress(OSError):
             end, _ = self._listener.accept()
-            if not same_user(end):
-                end.close()
-                return
             end.setblocking(True)
             session = _Session(self, Channel(end))
             with self._lock:
+                if not self._open or not same_user(end):
+                    session.channel.close()
+                    return
                 self._sessions.add(session)
             try:
                 session.start()
@@ -262,10 +266,9 @@ class _Session(threading.Thread):
         reason = why_not(duck, sql)
         if reason:
             raise duckdb.PermissionException(reason)
-        reader = duck.execute(sql or ";", parameters).to_arrow_reader(BATCH)
-        self.channel.send(
-            {"names": reader.schema.names}, _numbered(pa.Table.from_batches([], reader.schema))
-        )
+        reader = duck.execute(sql, parameters).to_arrow_reader(BATCH)
+        empty = _numbered(pa.Table.from_batches([], reader.schema))
+        self.channel.send({"names": reader.schema.names}, empty)
         for batch in _batches(reader):
             self.channel.send({}, _numbered(pa.Table.from_batches([batch])))
         self.channel.send({"done": True})
