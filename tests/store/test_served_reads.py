@@ -36,6 +36,7 @@ from gdelphi.store import asked_reads, served_reads
 from gdelphi.store.connection import Connection, Store, arrow_table
 from gdelphi.store.read_place import ReadPlace
 from gdelphi.store.status import read_status_from
+from gdelphi.store.sums import RunSql
 from helpers.archives import settings_for
 
 LONG = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7"
@@ -520,6 +521,33 @@ def test_a_killed_writer_leaves_nothing_that_stops_others(given: Settings) -> No
         writing.rows("INSERT INTO numbers VALUES (10)")
         assert count(given) == 11
     assert not place_of(given).note.exists()
+
+
+def test_readers_of_before_the_last_commit_hold_no_compaction_up(
+    given: Settings, writer: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdelphi.store.connection.CLOSING_SECONDS", 0.2)
+    refused: list[str] = []
+    compact = writer.store.place.compact
+
+    def refuse(run: RunSql) -> None:
+        """As DuckDB does at times beside a transaction that is older than the last commit."""
+        if writer._server is not None and writer._server.has_readers:
+            refused.append("once more")
+            raise StoreError("TransactionContext Error: Cannot CHECKPOINT: there are other ...")
+        compact(run)
+
+    monkeypatch.setattr(writer.store.place, "compact", refuse)
+    with Store(given).reading() as reader:
+        assert reader.value("SELECT count(*) FROM numbers") == 10
+        writer.compact()
+        assert len(refused) > 1
+        with pytest.raises(ReadingEnded, match="puts it in order: ask again"):
+            reader.rows("SELECT 1")
+    assert count(given) == 10
+    with pytest.raises(StoreError, match="nowhere"):
+        monkeypatch.setattr(writer.store.place, "compact", lambda run: run("FROM nowhere"))
+        writer.compact()
 
 
 # --- room -----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from gdelphi.store.database_file import POLL_SECONDS, DatabaseFile
 from gdelphi.store.lake import MEMORY, Lake
 from gdelphi.store.migrate import is_behind, migrate, schema_mark
 from gdelphi.store.place import StorePlace
-from gdelphi.store.served_reads import ReadServer
+from gdelphi.store.served_reads import CLOSING_SECONDS, COMPACTED, ReadServer
 from gdelphi.store.sums import renew_sums, wrong_sums
 
 Row = tuple[Any, ...]
@@ -303,6 +303,21 @@ class Connection:
 
     def compact(self) -> None:
         """Merge what small transactions have left."""
+        deadline = time.monotonic() + CLOSING_SECONDS
+        while self._server is not None and self._server.has_readers:
+            try:
+                self.store.place.compact(self.rows)
+            except StoreError as error:
+                # Readers who began before the last commit may keep its transaction from ending.
+                if not self.store.place.is_in_use(str(error)):
+                    raise
+            else:
+                return
+            if time.monotonic() > deadline:
+                with self._server.alone(COMPACTED):
+                    self.store.place.compact(self.rows)
+                return
+            time.sleep(POLL_SECONDS)
         self.store.place.compact(self.rows)
 
     def _what_failed(self, error: Exception) -> StoreError:

@@ -108,6 +108,9 @@ class DatabaseFile:
         # Any "lock" is too much: damage is told of blocks.
         return "set lock on file" in error or _OURSELVES in error
 
+    def is_in_use(self, error: str) -> bool:
+        return "Cannot CHECKPOINT" in error
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         mark: IO[bytes] | None = None
@@ -193,8 +196,10 @@ class DatabaseFile:
         to write one row that way; so it is done only when it is due.
         """
         run(f"SET max_vacuum_tasks = {VACUUM_TASKS}")
-        run("CHECKPOINT")
-        run("SET max_vacuum_tasks = 0")
+        try:
+            run("CHECKPOINT")
+        finally:
+            run("SET max_vacuum_tasks = 0")
 
 
 def _describe_process(pid: int) -> str:

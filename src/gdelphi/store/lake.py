@@ -143,6 +143,9 @@ class Lake:
     def is_busy(self, error: str) -> bool:  # noqa: ARG002
         return False
 
+    def is_in_use(self, error: str) -> bool:  # noqa: ARG002
+        return False
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         yield

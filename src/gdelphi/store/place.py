@@ -73,6 +73,9 @@ class StorePlace(Protocol):
     def is_busy(self, error: str) -> bool:
         """Whether an opening failed because another process has the store."""
 
+    def is_in_use(self, error: str) -> bool:
+        """Whether the store could not be compacted because of those who read."""
+
     def waiting(self) -> AbstractContextManager[None]:
         """While this process waits, others may know."""
 

@@ -52,6 +52,7 @@ NO_MEMORY: Final = (
     "the process that writes to the store needs the memory (store_memory) for itself: ask again "
     "later"
 )
+COMPACTED: Final = "the process that writes to the store puts it in order: ask again"
 BROKEN: Final = "an error has ended this reading of the store: open it again"
 _ERROR_WORDS: Final = re.compile(r"(\w[\w ]*?) Error: ")
 _STREAMED: Final = {
@@ -111,11 +112,11 @@ class ReadServer:
         self._door.join()
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, reason: str = NO_MEMORY) -> Iterator[None]:
         """Nobody reads meanwhile: those who do are interrupted, others wait at the door."""
         self._shut()
         try:
-            self._end(NO_MEMORY, again=False)
+            self._end(reason, again=False)
             yield
         finally:
             self._open = True
