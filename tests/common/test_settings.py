@@ -42,7 +42,8 @@ def test_every_setting_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPa
     given = {
         "store": "x.duckdb", "store_data": "d", "store_as_of": "2020-01-01",
         "store_wait_seconds": "1", "store_memory": "1GB",
-        "store_threads": "1", "ingest.archive": "gdelt2", "ingest.label": "mirror",
+        "store_threads": "1", "store_serve_reads": "false",
+        "ingest.archive": "gdelt2", "ingest.label": "mirror",
         "ingest.translated": "true", "ingest.reduced": "true", "ingest.jobs": "7",
         "ingest.default_days": "7", "ingest.default_gigabytes": "7", "ingest.downloads": "d",
         "ingest.keep_downloads": "true", "ingest.attempts": "7", "ingest.backoff_seconds": "7",
