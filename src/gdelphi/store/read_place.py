@@ -31,9 +31,13 @@ def private_folder() -> Path:
     if not HAS_SOCKETS:
         raise OSError("no sockets of the machine's own on this platform")
     place = tempfile.gettempdir()
-    if len(place) + len(FOLDER) + 20 > LONGEST_PATH:
+    if len(place) + len(FOLDER) + 30 > LONGEST_PATH:
         place = "/tmp"  # noqa: S108 - the folder made in it is private
-    return Path(tempfile.mkdtemp(prefix=FOLDER, dir=place))
+    for left in Path(place).glob(f"{FOLDER}*"):  # by writers that were killed
+        pid = left.name.removeprefix(FOLDER).partition("-")[0]
+        if pid.isdecimal() and not is_alive(int(pid)) and _is_ours(left):
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-", dir=place))
 
 
 class ReadPlace(NamedTuple):
@@ -80,15 +84,6 @@ class ReadPlace(NamedTuple):
             pass
         end.close()
         return None
-
-    def remove_left_over(self) -> None:
-        """Remove the folder that a killed writer has left."""
-        words = self.read()
-        if words is None or is_alive(words["pid"]):
-            return
-        folder = Path(words["socket"]).parent
-        if folder.name.startswith(FOLDER) and _is_ours(folder):
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _mark(self) -> list[int]:
         found = self.store.stat()

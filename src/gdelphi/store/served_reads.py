@@ -79,7 +79,6 @@ class ReadServer:
         self._sessions: set[_Session] = set()
         self._open = True
         self._ends = False
-        place.remove_left_over()
         self._folder = private_folder()
         try:
             path = self._folder / "socket"
