@@ -9,6 +9,7 @@ other and shared among processes; each writes its own files, so a run can be kil
 goes on. Nothing of what is written depends on how many processes there were.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -42,6 +43,9 @@ from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
 RATE_DAYS: Final = 365  # training days that tell active cells at the finer levels, the last ones
+WHOLE_DAYS: Final = 120
+"""days on which whole futures, the expected day and shares are judged, at most, unless asked for:
+their scores differ from day to day far less than those of probabilities"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,9 @@ class BacktestRequest:
     processes: int | None = None
     refit: int | None = None
     """days after which what is published is fitted again; None: never"""
+    futures_every: int | None = None
+    """whole futures, the expected day and shares are judged on every n-th of the days; None: as in
+    the folder, or so that they are at most WHOLE_DAYS"""
 
     def with_absolute_paths(self) -> "BacktestRequest":
         """The same for a process whose current folder is another."""
@@ -98,6 +105,7 @@ def backtest(
                 progress.step(f"fitting what is published at level {level}")
                 predictor.calibrate(level)
         days = days_to_judge(predictor, request)
+        step = request.futures_every or folder.futures_every or spread(len(days))
         schedule = None
         if request.refit is not None:
             first = first_allowed(predictor, request)
@@ -108,11 +116,11 @@ def backtest(
             "model": str(predictor.folder),
             "store": str(predictor.settings.store),
         }
-        folder.begin(_origin(predictor, judge, request), about)
+        folder.begin(_origin(predictor, judge, request, step), about)
         if not folder.has_cells:
             folder.write_cells(_cells(predictor, request.options))
         missing = [day for day in days if not folder.done(day)]
-        work = _DayWork(settings, request, schedule, judge)
+        work = _DayWork(settings, request, schedule, frozenset(days[::step]), judge)
         if schedule is not None:
             _refit(predictor, schedule, missing, work, progress)
         done = len(days) - len(missing)
@@ -141,9 +149,12 @@ class _DayWork:
         settings: Settings,
         request: BacktestRequest,
         schedule: RefitSchedule | None,
+        whole: frozenset[date],
         judge: BacktestDay | None = None,
     ) -> None:
+        """`whole` are the days on which more than probabilities is judged."""
         self.settings, self.request, self.schedule = settings, request, schedule
+        self.whole = whole
         self._judge = judge
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,7 +171,8 @@ class _DayWork:
         return self._judge
 
     def do(self, day: date) -> date:
-        BacktestFolder(self.request.out).write_day(day, self.judge.day(day))
+        tables = self.judge.day(day, whole=day in self.whole)
+        BacktestFolder(self.request.out).write_day(day, tables)
         return day
 
 
@@ -241,6 +253,12 @@ def days_to_judge(predictor: Predictor, request: BacktestRequest) -> list[date]:
     return days
 
 
+def spread(days: int) -> int:
+    """The step that leaves at most WHOLE_DAYS of so many days, all weekdays alike."""
+    step = max(math.ceil(days / WHOLE_DAYS), 1)
+    return step if step % 7 else step + 1
+
+
 def _known_days(predictor: Predictor) -> list[date]:
     """Present days with a whole context before them, whatever part of the split they are in."""
     first = predictor.settings.sequences.context_days
@@ -276,7 +294,9 @@ def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, lis
 # --- what is judged -------------------------------------------------------------------------------
 
 
-def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) -> dict[str, Any]:
+def _origin(
+    predictor: Predictor, judge: BacktestDay, request: BacktestRequest, futures_every: int
+) -> dict[str, Any]:
     """What makes one backtest another; the days are not among it."""
     options = request.options
     plain = asdict(options)
@@ -285,6 +305,8 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
         plain["horizon"] = horizon
     if not options.only_probabilities:  # else as before there was the choice
         del plain["only_probabilities"]
+    if futures_every > 1:  # else as before there was the choice
+        plain["futures_every"] = futures_every
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]

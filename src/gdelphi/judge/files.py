@@ -9,8 +9,9 @@
     scores/week/DAY.parquet           the week that begins with the day, where weeks are judged
     summary.json                      the tables
 
-A day is done when all its files are there. A file is written
-beside its place and renamed, so a run that is killed leaves no half of one. Files say nothing of
+A day is done when all its files are there; of one on which only probabilities are judged, shares,
+expected and futures have no rows. A file is written beside its place and renamed, so a run that is
+killed leaves no half of one. Files say nothing of
 when or with what they were made: the same forecasts are the same bytes. That is what the controls
 for leakage compare, and why what was judged stands in run.json and not in their footers.
 """
@@ -85,6 +86,13 @@ class BacktestFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JudgeError(f"{self._run} cannot be read ({error}): delete the folder") from None
         return content
+
+    @property
+    def futures_every(self) -> int | None:
+        """On which of its days a backtest that is there judges futures; None: there is none."""
+        if not self._run.exists():
+            return None
+        return int(self.run()["origin"].get("asked", {}).get("futures_every", 1))
 
     def path(self, kind: str, day: date) -> Path:
         """The file of a target day."""
