@@ -10,11 +10,13 @@ goes on. Nothing of what is written depends on how many processes there were.
 """
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -43,6 +45,8 @@ from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
 RATE_DAYS: Final = 365  # training days that tell active cells at the finer levels, the last ones
+PORTIONS_EACH: Final = 2  # that a process takes
+LOOK_EVERY: Final = 10.0  # seconds
 WHOLE_DAYS: Final = 120
 """days on which whole futures, the expected day and shares are judged, at most, unless asked for:
 their scores differ from day to day far less than those of probabilities"""
@@ -123,11 +127,12 @@ def backtest(
         work = _DayWork(settings, request, schedule, frozenset(days[::step]), judge)
         if schedule is not None:
             _refit(predictor, schedule, missing, work, progress)
-        done = len(days) - len(missing)
-        progress.day_done(done, len(days))
-        for _ in share(work, missing, portion=1, processes=request.processes):
-            done += 1
-            progress.day_done(done, len(days))
+        with _Told(folder, days, progress) as told:
+            portion, done = _portion(missing, request), len(days) - len(missing)
+            told.tell(done)
+            for _ in share(work, missing, portion=portion, processes=request.processes):
+                done += 1
+                told.tell(done)
         progress.step("making the tables")
         return summarise_folder(request.out)
 
@@ -187,6 +192,42 @@ class _ExampleWork:
         return self.work.judge.predictor.example(self.level, day)
 
 
+def _portion(days: Sequence[date], request: BacktestRequest) -> int:
+    """How many days in a row a process takes: much of what an origin needs, the one before it has
+    needed too."""
+    processes = request.processes or os.cpu_count() or 1
+    return max(math.ceil(len(days) / (PORTIONS_EACH * processes)), 1)
+
+
+class _Told:
+    """Tells how many days are done, in between also by their files: portions are many days long."""
+
+    def __init__(
+        self, folder: BacktestFolder, days: Sequence[date], progress: BacktestProgress
+    ) -> None:
+        self._folder, self._days, self._progress = folder, days, progress
+        self._most = -1
+        self._ended, self._thread = Event(), Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "_Told":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def tell(self, done: int) -> None:
+        """So many are; fewer than were told before are not told again."""
+        if done > self._most:
+            self._most = done
+            self._progress.day_done(done, len(self._days))
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_EVERY):
+            self.tell(sum(map(self._folder.done, self._days)))
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Of torch: sums must not depend on the number of threads, and processes share the cores."""
@@ -217,7 +258,10 @@ def _refit(
     def ask(level: Level, wanted: Sequence[date]) -> Iterator[StackExample | None]:
         progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
         examples = share(
-            _ExampleWork(work, level), wanted, portion=1, processes=work.request.processes
+            _ExampleWork(work, level),
+            wanted,
+            portion=_portion(wanted, work.request),
+            processes=work.request.processes,
         )
         for number, example in enumerate(examples):
             progress.example_done(number + 1, len(wanted))
