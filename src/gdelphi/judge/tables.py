@@ -370,7 +370,7 @@ def _outcome(judged: JudgedForecasts, target: str, cells: CellChoice) -> FloatAr
 
 def whole_days(folder: BacktestFolder, days: Sequence[date]) -> list[date]:
     """The days on which shares, futures and the expected day were judged."""
-    return [day for day in days if folder.read_day("shares", day).num_rows]
+    return [day for day in days if folder.has_rows("shares", day)]
 
 
 def share_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[ShareScore]:
