@@ -97,8 +97,7 @@ def gather(
             made = share(_Work(settings), stretches, portion=1, preload=DESCRIBING)
         else:  # day by day, with all cores at work for DuckDB
             made = (
-                _write_days(connection, files, stretch)
-                for stretch in _stretches(connection, stale)
+                _write_days(connection, files, stretch) for stretch in _stretches(connection, stale)
             )
         for written in made:
             for facts, its_rows, its_points in written:

@@ -255,7 +255,10 @@ def _write(
         made = share(work, lacking)
         with ThreadPoolExecutor(1) as beside:  # the store is read while days are made
             counts = [
-                (group, None if group.whole else beside.submit(_counts, settings, facts, group.days))
+                (
+                    group,
+                    None if group.whole else beside.submit(_counts, settings, facts, group.days),
+                )
                 for group in _counted_together(runs, days)
             ]
             for run in runs:

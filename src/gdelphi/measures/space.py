@@ -20,9 +20,9 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
-from datetime import date
 from typing import Any, Final, NamedTuple
 
 import numpy as np

@@ -79,7 +79,7 @@ def command(
         typer.Option(
             "--futures-every",
             min=1,
-            help="Judge futures, expected day and shares on every n-th of these days [120 at most].",
+            help="Judge futures, expected day and shares on every n-th of them [120 at most].",
         ),
     ] = None,
     text_model: Annotated[
