@@ -41,7 +41,7 @@ from gdelphi.store.connection import Connection, Store
 from gdelphi.store.sums import MENTIONS, TOLD, WEIGHT_UNITS
 
 ROWS_AT_ONCE = 400_000  # rows of the store that one query may bring
-DAYS_AT_ONCE = 32  # of a stretch that a process of this machine makes
+DAYS_AT_ONCE = 64  # of a stretch that a process of this machine makes
 DAYS_SHARED = 256  # from so many on, processes of this machine share the days
 TONE_UNITS: Final = 10**6
 GOLDSTEIN_UNITS: Final = 10
