@@ -22,9 +22,11 @@ from gdelphi.forecast.calibrate import calibrate
 from gdelphi.forecast.forecast import ForecastRequest, forecast
 from gdelphi.forecast.predictor import Predictor
 from gdelphi.judge.backtest import (
+    WHOLE_DAYS,
     BacktestRequest,
     backtest,
     days_to_judge,
+    spread,
     summarise_folder,
 )
 from gdelphi.judge.compare import garble
@@ -105,6 +107,64 @@ def test_probabilities_alone_are_the_same_without_the_rest(
     assert whole.read_day("futures", LAST).num_rows > alone.read_day("futures", LAST).num_rows == 0
     with pytest.raises(JudgeError, match="only_probabilities"):
         backtest(pinned, BacktestRequest(model, tmp_path, since=LAST, options=OPTIONS))
+
+
+def test_more_than_probabilities_is_judged_on_every_nth_day(
+    pinned: Settings, model: Path, full: Path, tmp_path: Path
+) -> None:
+    request = BacktestRequest(model, tmp_path, options=OPTIONS, processes=1, futures_every=3)
+    summary = backtest(pinned, request)
+    some, every = BacktestFolder(tmp_path), BacktestFolder(full)
+    days = every.days()
+    assert some.days() == days
+    for number, day in enumerate(days):
+        same, rest = KINDS[:1], KINDS[1:]
+        if number % 3 == 0:
+            same, rest = KINDS, ()
+        for kind in same:
+            assert some.path(kind, day).read_bytes() == every.path(kind, day).read_bytes()
+        assert not any(some.has_rows(kind, day) for kind in rest)
+    assert summary["days"]["number"] == len(days)
+    assert summary["days"]["whole"] == len(days[::3])
+    judged = {line["ensemble"]: line["number"] for line in summary["futures"]}
+    assert judged["recency"] <= len(days[::3]) * len(summary["origin"]["streams"])
+
+
+def test_a_run_that_goes_on_judges_futures_as_it_began(
+    pinned: Settings, model: Path, tmp_path: Path
+) -> None:
+    request = BacktestRequest(model, tmp_path, options=OPTIONS, processes=1)
+    since = LAST - timedelta(days=4)
+    first = replace(request, since=since, until=LAST - timedelta(days=2), futures_every=2)
+    backtest(pinned, first)
+    assert backtest(pinned, replace(request, since=since))["days"]["whole"] == 3
+    with pytest.raises(JudgeError, match="futures_every"):
+        backtest(pinned, replace(request, since=since, futures_every=3))
+
+
+def test_a_folder_without_a_whole_day_has_tables_of_probabilities(
+    pinned: Settings, model: Path, tmp_path: Path
+) -> None:
+    request = BacktestRequest(
+        model, tmp_path, since=LAST - timedelta(days=1), options=OPTIONS, futures_every=2
+    )
+    backtest(pinned, replace(request, processes=1))
+    whole = BacktestFolder(tmp_path).days()[0]
+    BacktestFolder(tmp_path).path("shares", whole).unlink()
+    summary = summarise_folder(tmp_path)
+    assert summary["scores"]
+    assert (summary["shares"], summary["futures"], summary["expected"]) == ([], [], [])
+
+
+@pytest.mark.parametrize("days", [1, 119, 120, 121, 358, 500, 826, 840, 5000])
+def test_whole_days_are_few_and_of_all_weekdays(days: int) -> None:
+    step = spread(days)
+    places = np.arange(days)[::step]
+    assert 1 <= len(places) <= WHOLE_DAYS
+    of_weekday = np.bincount(places % 7, minlength=7)
+    assert of_weekday.max() - of_weekday.min() <= 1
+    if days >= WHOLE_DAYS:
+        assert len(places) > WHOLE_DAYS // 3
 
 
 def test_published_shares_are_those_of_drawn_days(pinned: Settings, model: Path) -> None:

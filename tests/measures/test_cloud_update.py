@@ -197,6 +197,22 @@ def test_every_row_of_a_made_archive_is_gathered(place: Place) -> None:
     check_every_row(place.settings)
 
 
+def test_several_processes_make_the_same_clouds(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gather(place.settings)
+    measures = place.settings.measures.model_copy(update={"folder": tmp_path / "shared"})
+    shared = place.settings.model_copy(update={"measures": measures})
+    monkeypatch.setattr(module, "DAYS_SHARED", 5)
+    monkeypatch.setattr(module, "DAYS_AT_ONCE", 2)
+    done = gather(shared)
+    assert (done.built, done.rows) == (9, 8 * 67)
+    one, other = (DayFolder(measures_folder(each) / "clouds") for each in (place.settings, shared))
+    for day in PRESENT:
+        assert other.path(day).read_bytes() == one.path(day).read_bytes()
+    assert other.made_from() == one.made_from()
+
+
 def few_of(shared_data: Path, name: str, pattern: str, folder: Path) -> Settings:
     """A store of some files of a real archive."""
     maker = ArchiveMaker(folder / name)

@@ -86,6 +86,15 @@ def test_a_root_takes_what_its_codes_take() -> None:
     assert_close(found, expected)
 
 
+def test_atoms_that_are_not_there_are_no_root_and_others_as_before() -> None:
+    points = unit(torch.randn(5, 4, DIMENSION, generator=torch.Generator().manual_seed(3)))
+    there = torch.tensor([[True, True, False, False]]).expand(5, -1)
+    made = reading(0.5)
+    some, every = made.assign(points, there), made.assign(points)
+    assert_close(some[:, :2], every[:, :2])
+    assert not some[:, 2:].any()
+
+
 def test_what_is_not_about_the_event_does_not_matter() -> None:
     point = atom(3)
     other = unit(point + torch.eye(DIMENSION)[AXES])

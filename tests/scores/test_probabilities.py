@@ -15,6 +15,7 @@ from gdelphi.scores.probabilities import (
     log_score,
     newey_west_lag,
     paired_test,
+    resampled_totals,
     skill,
 )
 
@@ -78,6 +79,19 @@ def test_the_interval_is_the_same_each_time_and_narrows_with_the_level() -> None
     narrow = skill(scores[0], scores[1], Bootstrap(level=0.5))
     wide = skill(scores[0], scores[1])
     assert wide.low < narrow.low < wide.value < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("shape", [(20, 2), (15, 3, 4)])
+def test_resampled_totals_are_those_of_blocks_drawn_one_by_one(shape: tuple[int, ...]) -> None:
+    sums, bootstrap = np.random.default_rng(1).random(shape), Bootstrap(resamples=9)
+    days = len(sums)
+    size = (bootstrap.resamples, -(-days // bootstrap.block_days))
+    starts = np.random.default_rng(bootstrap.seed).integers(days, size=size)
+    expected = [
+        sum(sums[(start + later) % days] for start in of for later in range(bootstrap.block_days))
+        for of in starts
+    ]
+    assert np.allclose(resampled_totals(sums, bootstrap), expected, rtol=1e-12)
 
 
 def test_too_few_days_give_no_interval_and_a_perfect_reference_no_skill() -> None:

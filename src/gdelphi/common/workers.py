@@ -86,8 +86,10 @@ def share(
     *,
     portion: int = 8,
     processes: int | None = None,
+    preload: Sequence[str] = (),
 ) -> Iterator[Result]:
-    """The result of each item, in their order."""
+    """The result of each item, in their order. `preload` names further modules for later work, if
+    this is what starts the server that processes come from."""
     workers = _workers.get()
     if workers is not None and len(items) > portion:
         each = -(-len(items) // (workers.number * PORTIONS_EACH))
@@ -102,7 +104,8 @@ def share(
             yield from map(work.do, items)
         return
     context = get_context("forkserver")
-    context.set_forkserver_preload([type(work).__module__])  # heeded where there is no server yet
+    # Heeded where there is no server yet.
+    context.set_forkserver_preload([type(work).__module__, *preload])
     with ProcessPoolExecutor(
         processes, mp_context=context, initializer=_begin, initargs=(work,)
     ) as pool:

@@ -411,9 +411,13 @@ class OriginForecasts:
         history = self.histories["root"]
         return self.predictor.make_futures(self.sampled, place, history, forecast, moved=moved)
 
-    def published(self, place: int, futures: StreamFutures) -> dict[Level, Forecast]:
+    def published(self, place: int, futures: StreamFutures | None) -> dict[Level, Forecast]:
         """What is published about the stream at a place: levels coherent, shares those of the days
-        that its futures are made of, with the futures' weights."""
+        that its futures are made of, with the futures' weights. Without futures probabilities are
+        the same, and shares those that all members were given."""
+        answers = self.answers.items()
+        if futures is None:
+            return make_coherent({level: own[PUBLISHED][place] for level, own in answers})
         roots = self.histories["root"].codes
         forecasts = {}
         for level, history in self.histories.items():

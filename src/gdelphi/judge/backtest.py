@@ -9,11 +9,14 @@ other and shared among processes; each writes its own files, so a run can be kil
 goes on. Nothing of what is written depends on how many processes there were.
 """
 
+import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -42,6 +45,11 @@ from gdelphi.stack.linear import StackExample
 
 FORMAT: Final = 1
 RATE_DAYS: Final = 365  # training days that tell active cells at the finer levels, the last ones
+PORTIONS_EACH: Final = 2  # that a process takes
+LOOK_EVERY: Final = 10.0  # seconds
+WHOLE_DAYS: Final = 120
+"""days on which whole futures, the expected day and shares are judged, at most, unless asked for:
+their scores differ from day to day far less than those of probabilities"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,9 @@ class BacktestRequest:
     processes: int | None = None
     refit: int | None = None
     """days after which what is published is fitted again; None: never"""
+    futures_every: int | None = None
+    """whole futures, the expected day and shares are judged on every n-th of the days; None: as in
+    the folder, or so that they are at most WHOLE_DAYS"""
 
     def with_absolute_paths(self) -> "BacktestRequest":
         """The same for a process whose current folder is another."""
@@ -98,6 +109,7 @@ def backtest(
                 progress.step(f"fitting what is published at level {level}")
                 predictor.calibrate(level)
         days = days_to_judge(predictor, request)
+        step = request.futures_every or folder.futures_every or spread(len(days))
         schedule = None
         if request.refit is not None:
             first = first_allowed(predictor, request)
@@ -108,18 +120,19 @@ def backtest(
             "model": str(predictor.folder),
             "store": str(predictor.settings.store),
         }
-        folder.begin(_origin(predictor, judge, request), about)
+        folder.begin(_origin(predictor, judge, request, step), about)
         if not folder.has_cells:
             folder.write_cells(_cells(predictor, request.options))
         missing = [day for day in days if not folder.done(day)]
-        work = _DayWork(settings, request, schedule, judge)
+        work = _DayWork(settings, request, schedule, frozenset(days[::step]), judge)
         if schedule is not None:
             _refit(predictor, schedule, missing, work, progress)
-        done = len(days) - len(missing)
-        progress.day_done(done, len(days))
-        for _ in share(work, missing, portion=1, processes=request.processes):
-            done += 1
-            progress.day_done(done, len(days))
+        with _Told(folder, days, progress) as told:
+            portion, done = _portion(missing, request), len(days) - len(missing)
+            told.tell(done)
+            for _ in share(work, missing, portion=portion, processes=request.processes):
+                done += 1
+                told.tell(done)
         progress.step("making the tables")
         return summarise_folder(request.out)
 
@@ -141,9 +154,12 @@ class _DayWork:
         settings: Settings,
         request: BacktestRequest,
         schedule: RefitSchedule | None,
+        whole: frozenset[date],
         judge: BacktestDay | None = None,
     ) -> None:
+        """`whole` are the days on which more than probabilities is judged."""
         self.settings, self.request, self.schedule = settings, request, schedule
+        self.whole = whole
         self._judge = judge
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,7 +176,8 @@ class _DayWork:
         return self._judge
 
     def do(self, day: date) -> date:
-        BacktestFolder(self.request.out).write_day(day, self.judge.day(day))
+        tables = self.judge.day(day, whole=day in self.whole)
+        BacktestFolder(self.request.out).write_day(day, tables)
         return day
 
 
@@ -173,6 +190,42 @@ class _ExampleWork:
 
     def do(self, day: date) -> StackExample | None:
         return self.work.judge.predictor.example(self.level, day)
+
+
+def _portion(days: Sequence[date], request: BacktestRequest) -> int:
+    """How many days in a row a process takes: much of what an origin needs, the one before it has
+    needed too."""
+    processes = request.processes or os.cpu_count() or 1
+    return max(math.ceil(len(days) / (PORTIONS_EACH * processes)), 1)
+
+
+class _Told:
+    """Tells how many days are done, in between also by their files: portions are many days long."""
+
+    def __init__(
+        self, folder: BacktestFolder, days: Sequence[date], progress: BacktestProgress
+    ) -> None:
+        self._folder, self._days, self._progress = folder, days, progress
+        self._most = -1
+        self._ended, self._thread = Event(), Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "_Told":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def tell(self, done: int) -> None:
+        """So many are; fewer than were told before are not told again."""
+        if done > self._most:
+            self._most = done
+            self._progress.day_done(done, len(self._days))
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_EVERY):
+            self.tell(sum(map(self._folder.done, self._days)))
 
 
 @contextmanager
@@ -205,7 +258,10 @@ def _refit(
     def ask(level: Level, wanted: Sequence[date]) -> Iterator[StackExample | None]:
         progress.step(f"asking about {len(wanted)} days that level {level} is fitted on again")
         examples = share(
-            _ExampleWork(work, level), wanted, portion=1, processes=work.request.processes
+            _ExampleWork(work, level),
+            wanted,
+            portion=_portion(wanted, work.request),
+            processes=work.request.processes,
         )
         for number, example in enumerate(examples):
             progress.example_done(number + 1, len(wanted))
@@ -239,6 +295,12 @@ def days_to_judge(predictor: Predictor, request: BacktestRequest) -> list[date]:
             f"{predictor.sampler.last_day}"
         )
     return days
+
+
+def spread(days: int) -> int:
+    """The step that leaves at most WHOLE_DAYS of so many days, all weekdays alike."""
+    step = max(math.ceil(days / WHOLE_DAYS), 1)
+    return step if step % 7 else step + 1
 
 
 def _known_days(predictor: Predictor) -> list[date]:
@@ -276,7 +338,9 @@ def fitted_days(predictor: Predictor, request: BacktestRequest) -> dict[str, lis
 # --- what is judged -------------------------------------------------------------------------------
 
 
-def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) -> dict[str, Any]:
+def _origin(
+    predictor: Predictor, judge: BacktestDay, request: BacktestRequest, futures_every: int
+) -> dict[str, Any]:
     """What makes one backtest another; the days are not among it."""
     options = request.options
     plain = asdict(options)
@@ -285,6 +349,8 @@ def _origin(predictor: Predictor, judge: BacktestDay, request: BacktestRequest) 
         plain["horizon"] = horizon
     if not options.only_probabilities:  # else as before there was the choice
         del plain["only_probabilities"]
+    if futures_every > 1:  # else as before there was the choice
+        plain["futures_every"] = futures_every
     if text_model is not None:  # by its weights, and only if there is one
         plain["text_model"] = weights_digest(text_model)
     files = [predictor.path(level).name for level in LEVELS[: LEVELS.index(options.level) + 1]]

@@ -81,7 +81,7 @@ class OriginAnswers(NamedTuple):
     forecasts: dict[str, list[Forecast]]
     """by forecaster, for each stream"""
     futures: list[StreamFutures]
-    """of each stream, as published"""
+    """of each stream, as published; none where only probabilities are asked for"""
     moved: dict[int, StreamFutures] | None
     """moved futures of the streams that are judged, by place; None: these are published, or none
     are judged"""
@@ -150,8 +150,9 @@ class BacktestDay:
             wanted.add(WITHOUT_NETWORK)
         return tuple(name for name in names if name in wanted)
 
-    def ask(self, origin: date) -> OriginAnswers:
-        """The forecasts of all forecasters at an origin.
+    def ask(self, origin: date, *, whole: bool = True) -> OriginAnswers:
+        """The forecasts of all forecasters at an origin; if not the whole of them, without futures,
+        and published shares are not those of the futures.
 
         What is published is what `gdelphi forecast` stores: both are made by OriginForecasts.
         """
@@ -165,12 +166,14 @@ class BacktestDay:
         at_origin = OriginForecasts(self.predictor, origin, publishers)
         places = range(len(self.predictor.streams))
         moves = self.predictor.moves_atoms
-        futures = [at_origin.futures(place, moved=moves) for place in places]
+        futures = [at_origin.futures(place, moved=moves) for place in places if whole]
         moved = None
-        if not moves and self._futures is not None:
+        if whole and not moves and self._futures is not None:
             judged = self._futures.streams(origin)
             moved = {place: at_origin.futures(place, moved=True) for place in judged}
-        published = [at_origin.published(place, futures[place])[level] for place in places]
+        published = [
+            at_origin.published(place, futures[place] if whole else None)[level] for place in places
+        ]
         oracles = ask(self._oracles, at_origin.histories[level], origin)
         answers = {**at_origin.answers[level], PUBLISHED: published, **oracles}
         return OriginAnswers(
@@ -181,28 +184,31 @@ class BacktestDay:
             at_origin.week if self.options.week else None,
         )
 
-    def day(self, day: date) -> dict[str, pa.Table]:
-        """The tables of a target day, one day ahead."""
+    def day(self, day: date, *, whole: bool = True) -> dict[str, pa.Table]:
+        """The tables of a target day, one day ahead; if not the whole of them, those of shares,
+        futures and the expected day have no rows."""
         origin = day - timedelta(days=1)
-        forecasts, futures, moved, published, week = self.ask(origin)
+        forecasts, futures, moved, published, week = self.ask(origin, whole=whole)
         history = self.predictor.history(self.options.level)
         outcome = outcomes(history, origin)
         shares = shares_of(history.weights[:, (day - history.days[0]).days])
         scores = (
             self._futures.day(origin, futures, moved, published)
-            if self._futures is not None
+            if whole and self._futures is not None
             else []
         )
         of_week = {} if week is None else {"week": self._week_table(origin, week)}
         return {
             **of_week,
             "probabilities": probability_table(history, forecasts, outcome, origin),
-            "shares": share_table(forecasts, shares, seed=[self.options.seed, day.toordinal()]),
+            "shares": share_table(
+                forecasts if whole else {}, shares, seed=[self.options.seed, day.toordinal()]
+            ),
             "expected": expected_table(
                 self._expected.day(
                     self.predictor.sampler.position(origin), forecasts.get(FAIR_ORACLE, ())
                 )
-                if self._expected
+                if whole and self._expected
                 else []
             ),
             "futures": future_table(scores),

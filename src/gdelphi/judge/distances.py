@@ -18,7 +18,7 @@ from gdelphi.common.types import FloatArray, IntArray
 from gdelphi.ot.energy import energy_score, root_divergence
 from gdelphi.ot.entropic import self_transport, sinkhorn_divergence
 from gdelphi.ot.geometry import Measures
-from gdelphi.ot.sliced import sliced_embedding
+from gdelphi.ot.sliced import SlicedSettings, sliced_embedding
 
 GROUPS: Final = (1, 2, 4, 8, 10**9)
 """atoms, at most, of measures whose distances are computed together"""
@@ -34,36 +34,40 @@ class Ensemble:
 
 def energy_scores(measures: Measures, ensembles: dict[str, Ensemble]) -> dict[str, float]:
     """Fair energy scores against the first measure, in float64."""
-    vectors = _embedded(measures)
-    vectors -= vectors[0].clone()  # around the day, so that near pairs keep their digits
+    vectors, place = _embedded(measures)
+    vectors -= vectors[place[0]].clone()  # around the day, so that near pairs keep their digits
     squares = torch.linalg.vector_norm(vectors, dim=1).square()
     known: dict[bytes, tuple[Tensor, Tensor]] = {}  # by the members: some ensembles share them
     scores = {}
     for name, ensemble in ensembles.items():
         key = ensemble.rows.tobytes()
         if key not in known:
-            known[key] = _pair_distances(vectors, squares, ensemble.rows)
+            known[key] = _pair_distances(vectors, squares, place[ensemble.rows])
         to_outcome, between = known[key]
         weights = torch.from_numpy(ensemble.weights)
         scores[name] = float(energy_score(to_outcome, between, weights=weights, fair=True))
     return scores
 
 
-def _embedded(measures: Measures) -> Tensor:
-    """Sliced embeddings, of measures that have about as many atoms together."""
+def _embedded(measures: Measures) -> tuple[Tensor, IntArray]:
+    """Sliced embeddings, made of measures that have about as many atoms together, and the place of
+    each measure among them."""
     points, weights = measures
     sizes = (weights > 0).sum(dim=1)
-    vectors: Tensor | None = None
+    settings = SlicedSettings()
+    vectors = points.new_empty(len(weights), settings.directions * settings.levels)
+    place = np.empty(len(weights), np.int64)
+    first = 0
     for fewest, most in pairwise((0, *GROUPS)):
         rows = ((sizes > fewest) & (sizes <= most)).nonzero()[:, 0]
         if len(rows):
-            some = sliced_embedding(_trimmed(Measures(points[rows], weights[rows])))
-            if vectors is None:
-                vectors = some.new_empty(len(weights), some.shape[1])
-            vectors[rows] = some
-    if vectors is None:
-        raise ValueError("no measure has any atom")
-    return vectors
+            last = first + len(rows)
+            some = _trimmed(Measures(points[rows], weights[rows]))
+            sliced_embedding(some, settings, out=vectors[first:last])
+            place[rows.numpy()], first = np.arange(first, last), last
+    if first < len(weights):
+        raise ValueError("a measure has no atom")
+    return vectors, place
 
 
 def _pair_distances(vectors: Tensor, squares: Tensor, rows: IntArray) -> tuple[Tensor, Tensor]:
@@ -71,7 +75,10 @@ def _pair_distances(vectors: Tensor, squares: Tensor, rows: IntArray) -> tuple[T
     distinct, place = np.unique(rows, return_inverse=True)
     taken = torch.from_numpy(distinct)
     chosen, squares = vectors[taken], squares[taken]
-    between = (squares[:, None] + squares - 2 * chosen @ chosen.mT).clamp_min(0).sqrt()
+    # numpy sees that this is a matrix by itself, and makes one half of it.
+    array = chosen.numpy()
+    products = torch.from_numpy(array @ array.T)
+    between = products.mul_(-2).add_(squares[:, None]).add_(squares).clamp_min_(0).sqrt_()
     between.fill_diagonal_(0)
     index = torch.from_numpy(place)
     return squares.sqrt()[index], between[index][:, index]

@@ -9,16 +9,17 @@
     scores/week/DAY.parquet           the week that begins with the day, where weeks are judged
     summary.json                      the tables
 
-A day is done when all its files are there. A file is written
-beside its place and renamed, so a run that is killed leaves no half of one. Files say nothing of
+A day is done when all its files are there; of one on which only probabilities are judged, shares,
+expected and futures have no rows. A file is written beside its place and renamed, so a run that is
+killed leaves no half of one. Files say nothing of
 when or with what they were made: the same forecasts are the same bytes. That is what the controls
 for leakage compare, and why what was judged stands in run.json and not in their footers.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -86,6 +87,13 @@ class BacktestFolder:
             raise JudgeError(f"{self._run} cannot be read ({error}): delete the folder") from None
         return content
 
+    @property
+    def futures_every(self) -> int | None:
+        """On which of its days a backtest that is there judges futures; None: there is none."""
+        if not self._run.exists():
+            return None
+        return int(self.run()["origin"].get("asked", {}).get("futures_every", 1))
+
     def path(self, kind: str, day: date) -> Path:
         """The file of a target day."""
         return self.folder / "scores" / kind / f"{day.isoformat()}.parquet"
@@ -115,6 +123,12 @@ class BacktestFolder:
     def read_day(self, kind: str, day: date) -> pa.Table:
         """One of the tables of a day."""
         return read_table(self.path(kind, day))
+
+    def has_rows(self, kind: str, day: date) -> bool:
+        """Whether one of the tables of a day has any, by its footer."""
+        path = self.path(kind, day)
+        with _told(path):
+            return int(pq.read_metadata(path).num_rows) > 0
 
     def read(self, kind: str, days: Sequence[date]) -> pa.Table:
         """The rows of several days one after the other, with a column for the day."""
@@ -168,8 +182,16 @@ def write_table(table: pa.Table, path: Path, *, mark: str | None = None) -> None
 
 def read_table(path: Path) -> pa.Table:
     """The rows of such a file."""
+    with _told(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        # Not `pq.read_table`, whose search for data sets costs more than a small file.
+        return file.read(use_threads=False)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Around the reading of a file: what to do if that fails."""
     try:
-        return pq.read_table(path, page_checksum_verification=True)
+        yield
     except (OSError, pa.ArrowException) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise JudgeError(

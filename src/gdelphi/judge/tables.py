@@ -169,6 +169,7 @@ class ExpectedDayScore:
 def summarise(folder: BacktestFolder) -> dict[str, Any]:
     """All tables of a backtest, as plain values: the content of summary.json."""
     run, days = folder.run(), folder.days()
+    whole = whole_days(folder, days)
     if not days:
         raise JudgeError(f"no day is done in {folder.folder}: run `gdelphi backtest` first")
     judged = read_judged(folder, days)
@@ -176,7 +177,7 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
     allowed = date.fromisoformat(run["origin"]["first_allowed"])
     return {
         **run,
-        "days": {"number": len(days), "first": days[0], "last": days[-1]},
+        "days": {"number": len(days), "first": days[0], "last": days[-1], "whole": len(whole)},
         "days_in_what_was_fitted": sum(day < allowed for day in days),
         "scores": [asdict(line) for line in scores],
         "network": [asdict(line) for line in network_gains(judged)],
@@ -184,9 +185,9 @@ def summarise(folder: BacktestFolder) -> dict[str, Any]:
         "by_class": [asdict(line) for line in scores_by_class(judged)],
         "by_stream": [asdict(line) for line in scores_by_stream(judged)],
         "calibration": calibration_curves(judged),
-        "shares": [asdict(line) for line in share_scores(folder, days)],
-        "expected": [asdict(line) for line in expected_day_scores(folder, days)],
-        "futures": [asdict(line) for line in ensemble_scores(folder, days)],
+        "shares": [asdict(line) for line in share_scores(folder, whole)] if whole else [],
+        "expected": [asdict(line) for line in expected_day_scores(folder, whole)] if whole else [],
+        "futures": [asdict(line) for line in ensemble_scores(folder, whole)] if whole else [],
         "shuffled": shuffled_skill(judged),
         **({"week": week_summary(folder, days)} if WEEK in folder.kinds else {}),
     }
@@ -365,6 +366,11 @@ def _outcome(judged: JudgedForecasts, target: str, cells: CellChoice) -> FloatAr
 
 
 # --- shares and futures ---------------------------------------------------------------------------
+
+
+def whole_days(folder: BacktestFolder, days: Sequence[date]) -> list[date]:
+    """The days on which shares, futures and the expected day were judged."""
+    return [day for day in days if folder.has_rows("shares", day)]
 
 
 def share_scores(folder: BacktestFolder, days: Sequence[date]) -> Iterator[ShareScore]:

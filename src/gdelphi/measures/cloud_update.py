@@ -41,8 +41,12 @@ from gdelphi.store.connection import Connection, Store
 from gdelphi.store.sums import MENTIONS, TOLD, WEIGHT_UNITS
 
 ROWS_AT_ONCE = 400_000  # rows of the store that one query may bring
+DAYS_AT_ONCE = 64  # of a stretch that a process of this machine makes
+DAYS_SHARED = 256  # from so many on, processes of this machine share the days
 TONE_UNITS: Final = 10**6
 GOLDSTEIN_UNITS: Final = 10
+DESCRIBING: Final = ("gdelphi.measures.embed", "gdelphi.measures.descriptor_files")
+"""what the same processes do next: they are started once"""
 
 OnDay = Callable[[int, int, int], None]
 """days done, days to do, rows gathered"""
@@ -84,12 +88,17 @@ def gather(
         stale = [
             facts for facts in wanted if force or manifest.known.get(facts.day) != facts.fingerprint
         ]
-        stretches = list(_stretches(connection, stale))
         made: Iterator[Iterable[_Written]]
         if have_workers():
+            stretches = list(_stretches(connection, stale))
             made = share(_Work(settings), stretches, portion=1, processes=1)
+        elif len(stale) >= DAYS_SHARED:
+            stretches = list(_stretches(connection, stale, DAYS_AT_ONCE))
+            made = share(_Work(settings), stretches, portion=1, preload=DESCRIBING)
         else:  # day by day, with all cores at work for DuckDB
-            made = (_write_days(connection, files, stretch) for stretch in stretches)
+            made = (
+                _write_days(connection, files, stretch) for stretch in _stretches(connection, stale)
+            )
         for written in made:
             for facts, its_rows, its_points in written:
                 manifest.known[facts.day] = facts.fingerprint
@@ -231,8 +240,10 @@ def _measured_days(connection: Connection, settings: Settings) -> list[DayFacts]
     return [facts for facts in days if facts.day >= since]
 
 
-def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[DayFacts]]:
-    """The days in runs that bring about as many rows as one query may."""
+def _stretches(
+    connection: Connection, stale: list[DayFacts], most: int | None = None
+) -> Iterator[list[DayFacts]]:
+    """The days in runs that bring about as many rows as one query may, of so many days at most."""
     if not stale:
         return
     sizes: dict[date, int] = dict(
@@ -246,7 +257,7 @@ def _stretches(connection: Connection, stale: list[DayFacts]) -> Iterator[list[D
     total = 0
     for facts in stale:
         size = sizes.get(facts.day, 0)
-        if run and total + size > ROWS_AT_ONCE:
+        if run and (total + size > ROWS_AT_ONCE or len(run) == most):
             yield run
             run, total = [], 0
         run.append(facts)

@@ -167,7 +167,9 @@ def _settle(cloud: Measure, atoms: VectorArray) -> Quantisation:
     """Lloyd's steps from given atoms until no point moves; atoms without points go."""
     labels = (cloud.points @ atoms.T).argmax(axis=1) if len(atoms) else NOWHERE
     for _ in range(SETTLING_STEPS):
-        _, labels = np.unique(labels, return_inverse=True)
+        labels = (np.cumsum(np.bincount(labels) > 0) - 1)[
+            labels
+        ]  # those that have points, in order
         shares = (labels == np.arange(labels.max(initial=-1) + 1)[:, None]) * cloud.weights
         atoms = unit((shares @ cloud.points).astype(np.float32))
         nearness = cloud.points @ atoms.T

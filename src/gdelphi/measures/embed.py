@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from gdelphi.common.progress import SILENT
 from gdelphi.common.settings import Settings
 from gdelphi.common.splits import training_end
 from gdelphi.common.types import WORLD, VectorArray
+from gdelphi.common.workers import share
 from gdelphi.measures.basis import finest_points
 from gdelphi.measures.cloud_update import Gathered, gather
 from gdelphi.measures.clouds import (
     Cloud,
     Clouds,
     measures_folder,
+    read_day,
 )
 from gdelphi.measures.descriptor_files import (
     Described,
@@ -43,12 +45,14 @@ from gdelphi.measures.phrases import (
 )
 from gdelphi.measures.space import (
     PLACING,
+    CloudSums,
     PhraseWeights,
     Points,
     Space,
+    cloud_sums,
     fit_space,
     load_space,
-    weigh_phrases,
+    weigh_sums,
 )
 
 
@@ -105,10 +109,20 @@ def embed(
     if there:
         Points(there, cache)  # refuses another encoder before it is asked for anything
     days = clouds.days if there is None else days_due(settings, there)
-    texts = sorted(texts_of(clouds, days))
+    cutoff = _cutoff(settings, clouds)
+    actors, codes = set[str](), set[str]()
+
+    def sums() -> Iterator[CloudSums]:
+        for seen in share(_Look(settings, cutoff if fit else date.min), days):
+            actors.update(seen.actors)
+            codes.update(seen.codes)
+            yield from seen.sums
+
+    phrases = _weighed(sums(), cutoff)
+    texts = sorted(_texts_of(actors, codes))
     new = [text for text, known in zip(texts, cache.known(texts), strict=True) if not known]
     cache.embed(new, watching.encoded)
-    space = there or _fit(settings, clouds, cache)
+    space = there or _fit(settings, phrases, cache)
     described = update_descriptors(settings, space, watching.described)
     return EmbedResult(
         folder,
@@ -130,6 +144,10 @@ def texts_of(clouds: Clouds, days: Iterable[date]) -> set[str]:
         first, events, second = on.dictionaries()
         actors.update(first, second)
         codes.update(events)
+    return _texts_of(actors, codes)
+
+
+def _texts_of(actors: Iterable[str], codes: Iterable[str]) -> set[str]:
     with_lineage = {above for code in codes for above in (code, *lineage(code))}
     return {actor(key).text for key in actors} | {verb(code) for code in with_lineage}
 
@@ -147,9 +165,44 @@ def training_clouds(clouds: Clouds, until: date) -> Iterator[Cloud]:
 
 def training_phrases(settings: Settings, clouds: Clouds) -> PhraseWeights:
     """The phrases of the training days, with their weights."""
-    until = training_end(clouds.days[0], clouds.days[-1], settings.split)
-    phrases = weigh_phrases(training_clouds(clouds, until))
-    return phrases._replace(fitted=phrases.fitted._replace(cutoff=until.isoformat()))
+    until = _cutoff(settings, clouds)
+    return _weighed(map(cloud_sums, training_clouds(clouds, until)), until)
+
+
+def _weighed(sums: Iterable[CloudSums], cutoff: date) -> PhraseWeights:
+    phrases = weigh_sums(sums)
+    return phrases._replace(fitted=phrases.fitted._replace(cutoff=cutoff.isoformat()))
+
+
+def _cutoff(settings: Settings, clouds: Clouds) -> date:
+    """The last day that a space may be fitted on."""
+    return training_end(clouds.days[0], clouds.days[-1], settings.split)
+
+
+class _Seen(NamedTuple):
+    """What was found in a day's clouds."""
+
+    actors: set[str]
+    codes: set[str]
+    sums: list[CloudSums]
+    """of a training day"""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Reads the clouds of days: work that processes can share."""
+
+    settings: Settings
+    until: date
+    """last day whose weights are wanted"""
+
+    def do(self, item: date) -> _Seen:
+        on = read_day(Clouds(measures_folder(self.settings)).files.path(item))
+        first, events, second = on.dictionaries()
+        sums = []
+        if item <= self.until:
+            sums = [cloud_sums(on.cloud(name)) for name in sorted(on.streams) if name != WORLD]
+        return _Seen({*first, *second}, {*events}, sums)
 
 
 def finest_codes(settings: Settings, space: Space) -> VectorArray:
@@ -165,8 +218,8 @@ def finest_codes(settings: Settings, space: Space) -> VectorArray:
     return finest
 
 
-def _fit(settings: Settings, clouds: Clouds, cache: EmbeddingCache) -> Space:
-    space = fit_space(settings.measures, training_phrases(settings, clouds), cache)
+def _fit(settings: Settings, phrases: PhraseWeights, cache: EmbeddingCache) -> Space:
+    space = fit_space(settings.measures, phrases, cache)
     space.save(measures_folder(settings) / "space")
     return space
 

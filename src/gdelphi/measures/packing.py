@@ -8,7 +8,8 @@ processes; days are written in their order, so one seed gives one pack, whatever
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,6 +17,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 from gdelphi.common.checksums import CHECKSUMS, damaged_files
 from gdelphi.common.errors import MeasuresError
@@ -34,7 +36,7 @@ from gdelphi.measures.clouds import (
     Clouds,
     measures_folder,
 )
-from gdelphi.measures.count_panel import read_count_panel
+from gdelphi.measures.count_panel import CountPanel, read_count_panel
 from gdelphi.measures.day_files import keep_json
 from gdelphi.measures.descriptor_files import Descriptors, days_due
 from gdelphi.measures.descriptors import (
@@ -251,17 +253,29 @@ def _write(
             if None in run.streams
         ]
         made = share(work, lacking)
-        for run in runs:
-            if run.whole:
-                writer.take_days(run.whole.pack, run.whole.days(run.days))
-            else:
-                for number in run.days:
-                    _add_day(writer, run, number, next(made) if None in run.streams else None)
-                    if on_day:
-                        on_day(number + 1, len(days), writer.points)
-            if on_day and run.whole:
-                on_day(run.days.stop, len(days), writer.points)
-        _add_counts(writer, settings, facts, days, runs)
+        with ThreadPoolExecutor(1) as beside:  # the store is read while days are made
+            counts = [
+                (
+                    group,
+                    None if group.whole else beside.submit(_counts, settings, facts, group.days),
+                )
+                for group in _counted_together(runs, days)
+            ]
+            for run in runs:
+                if run.whole:
+                    writer.take_days(run.whole.pack, run.whole.days(run.days))
+                else:
+                    for number in run.days:
+                        _add_day(writer, run, number, next(made) if None in run.streams else None)
+                        if on_day:
+                            on_day(number + 1, len(days), writer.points)
+                if on_day and run.whole:
+                    on_day(run.days.stop, len(days), writer.points)
+            for group, panel in counts:
+                if panel:
+                    writer.add_counts(panel.result())
+                elif group.whole:
+                    writer.take_counts(group.whole.pack, group.whole.days(group.span))
         writer.close()
     except BaseException:
         writer.abandon()
@@ -297,24 +311,27 @@ def _add_day(writer: PackWriter, run: Stretch, number: int, made: PackRows | Non
     writer.end_days()
 
 
-def _add_counts(
-    writer: PackWriter,
-    settings: Settings,
-    facts: PackFacts,
-    days: Sequence[date],
-    runs: Sequence[Stretch],
-) -> None:
-    """The counts of all days; of those that a pack of the same streams has, from there. Not from
-    one of other streams: who acts for a country depends on all of them."""
+class _CountGroup(NamedTuple):
+    """Days whose counts come from one place: of those that a pack of the same streams has, that
+    pack. Not one of other streams: who acts for a country depends on all of them."""
+
+    whole: EarlierPack | None
+    """None: the store"""
+    span: range
+    days: tuple[date, date]
+
+
+def _counted_together(runs: Sequence[Stretch], days: Sequence[date]) -> Iterator[_CountGroup]:
     for whole, group in groupby(runs, key=lambda run: run.whole):
         some = list(group)
         span = range(some[0].days.start, some[-1].days.stop)
-        if whole:
-            writer.take_counts(whole.pack, whole.days(span))
-        else:
-            since, until = days[span.start], days[span.stop - 1]
-            roots = read_profiles(settings, "root", facts.streams, since=since, until=until)
-            writer.add_counts(read_count_panel(settings, roots))
+        yield _CountGroup(whole, span, (days[span.start], days[span.stop - 1]))
+
+
+def _counts(settings: Settings, facts: PackFacts, days: tuple[date, date]) -> CountPanel:
+    """The counts of days, from the store."""
+    roots = read_profiles(settings, "root", facts.streams, since=days[0], until=days[1])
+    return read_count_panel(settings, roots)
 
 
 # --- the work, in one process or in several -------------------------------------------------------

@@ -20,6 +20,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -324,29 +325,58 @@ class _KnownVectors:
         return rows
 
 
+class CloudSums(NamedTuple):
+    """The weights of one cloud by key: what is sent from a process that has read it."""
+
+    stream: str
+    day: date
+    points: int
+    codes: list[tuple[str, float]]
+    actors: list[tuple[str, float]]
+    """first actors, then second ones"""
+
+
+def cloud_sums(cloud: Cloud) -> CloudSums:
+    """The weights of a cloud by key."""
+    weights = cloud.weights
+    return CloudSums(
+        cloud.stream, cloud.day, len(cloud), _sums(cloud.code, weights),
+        [*_sums(cloud.actor1, weights), *_sums(cloud.actor2, weights)],
+    )  # fmt: skip
+
+
 def weigh_phrases(clouds: Iterable[Cloud]) -> PhraseWeights:
     """Sum the weights of training clouds by slot. Every cloud with points counts as 1 in all."""
+    return weigh_sums(map(cloud_sums, clouds))
+
+
+def weigh_sums(clouds: Iterable[CloudSums]) -> PhraseWeights:
+    """The same from the sums of each cloud."""
     actors: dict[str, float] = {}
     codes: dict[str, float] = {}
     streams: set[str] = set()
     days: set[str] = set()
     number = points = 0
     for cloud in clouds:
-        if not len(cloud):
+        if not cloud.points:
             continue
-        _add(codes, cloud.code, cloud.weights)
-        _add(actors, cloud.actor1, cloud.weights)
-        _add(actors, cloud.actor2, cloud.weights)
+        _add(codes, cloud.codes)
+        _add(actors, cloud.actors)
         streams.add(cloud.stream)
         days.add(cloud.day.isoformat())
-        number, points = number + 1, points + len(cloud)
+        number, points = number + 1, points + cloud.points
     last = max(days, default="")
     fitted = Fitted(min(days, default=""), last, last, len(streams), number, points)
     return PhraseWeights(actors, codes, fitted)
 
 
-def _add(totals: dict[str, float], slot: Coded, weights: FloatArray) -> None:
+def _sums(slot: Coded, weights: FloatArray) -> list[tuple[str, float]]:
     sums = np.bincount(slot.places, weights=weights, minlength=len(slot.keys))
-    for place in np.flatnonzero(sums):
-        key = slot.keys[place]
-        totals[key] = totals.get(key, 0.0) + float(sums[place])
+    places = np.flatnonzero(sums)
+    keys = map(slot.keys.__getitem__, places.tolist())
+    return list(zip(keys, sums[places].tolist(), strict=True))
+
+
+def _add(totals: dict[str, float], sums: list[tuple[str, float]]) -> None:
+    for key, value in sums:
+        totals[key] = totals.get(key, 0.0) + value

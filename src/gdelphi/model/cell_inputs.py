@@ -48,14 +48,15 @@ def cell_inputs(
     wanted = positions[:, None] - np.arange(before, 0, -1)
     seen = np.unique(np.concatenate([np.maximum(wanted, 1).ravel(), positions]))
     cells, expected = counts.cells_of(seen)
-    surprises = np.zeros((len(roots.days), len(roots.streams), len(roots.codes)), np.float32)
+    # The last row is for days before the second: of the first day nothing is expected.
+    surprises = np.zeros((len(seen) + 1, len(roots.streams), len(roots.codes)), np.float32)
     known = seen < len(roots.days)  # the day after the last is a target alone
-    surprises[seen[known]] = _surprises(counts, seen[known], expected[known])
+    surprises[:-1][known] = _surprises(counts, seen[known], expected[known])
     shown = [not name.startswith(SEASON) for name in cells.names]
     tables = cells.values[np.searchsorted(seen, positions)][..., shown]
     of_all = OF_ALL * np.broadcast_to(surprises.mean(axis=1, keepdims=True), surprises.shape)
     both = np.concatenate([surprises, of_all], axis=2)
-    windows = both[np.maximum(wanted, 0)]  # of the first day nothing is expected, nor before it
+    windows = both[np.where(wanted > 0, np.searchsorted(seen, wanted), -1)]
     simple, intensity, base, stack = (np.moveaxis(logits, 0, -1) for logits in answers)
     shown_logits = [simple, intensity, base]
     if week is not None:

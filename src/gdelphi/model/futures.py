@@ -245,7 +245,8 @@ def generate_futures(
     futures: Futures = model.transport(
         drawn.points, drawn.weights, drawn.spare, output.tokens[at], output.states[at]
     )
-    assigned = model.atom_reading.assign(futures.points)
+    there = None if torch.is_grad_enabled() else drawn.weights > 0
+    assigned = model.atom_reading.assign(futures.points, there)
     logits = model.atom_reading(
         futures, drawn.chances, past.thresholds[at], past.pooled[at], assigned
     )

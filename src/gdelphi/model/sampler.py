@@ -137,16 +137,19 @@ class Sampler:
 
     def _at(self, origin: date) -> Sampled:
         end = self.position(origin)
+        direct = None if self.direct is None else self.direct(origin)
         numbers = range(0, len(self.streams), STREAMS_AT_ONCE)
         return _joined(
-            [self._some(slice(start, start + STREAMS_AT_ONCE), end) for start in numbers]
+            [self._some(slice(start, start + STREAMS_AT_ONCE), end, direct) for start in numbers]
         )
 
     @torch.no_grad()
-    def _some(self, streams: slice, end: int) -> Sampled:
-        """The same for some streams."""
+    def _some(self, streams: slice, end: int, direct: FloatArray | None) -> Sampled:
+        """The same for some streams, with the logits of stack and cell network for all."""
         chosen = np.arange(len(self.streams))[streams]
-        batch = self._batch(chosen, end)
+        given = None if direct is None else direct[:, chosen].swapaxes(0, 1)
+        ends = np.full(len(chosen), end)
+        batch = self._maker.make(chosen, ends, clouds=False, direct=given)
         output: ModelOutput = self.model(batch.past, last=True, clouds=self._clouds(chosen, end))
         past = batch.past.last()
         origins = self._origins(batch)
@@ -166,13 +169,6 @@ class Sampler:
             _array(output.log_rate[:, -1].exp()),
             self._arrays(generated, len(chosen)),
         )
-
-    def _batch(self, streams: IntArray, end: int) -> Batch:
-        direct = None
-        if self.direct is not None:
-            origin = self.arrays.pack.first_day + timedelta(days=end)
-            direct = self.direct(origin)[:, streams].swapaxes(0, 1)
-        return self._maker.make(streams, np.full(len(streams), end), clouds=False, direct=direct)
 
     def _clouds(self, streams: IntArray, end: int) -> Tensor:
         """The encoded clouds of streams on the days of the context, [stream, T, q, width]."""

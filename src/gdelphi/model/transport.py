@@ -82,23 +82,25 @@ class TransportBlock(nn.Module):
         A context [G, c, width] is shared by N / G of them, one group after the other. Given which
         points are `there` [N, n], no others are moved, which in a batch of days of few atoms is
         half of the work."""
-        if there is not None:
-            moved, changes = points.clone(), points.new_zeros(*there.shape, 2)
-            moved[there], changes[there] = self._move(points[there], log_weights, context, there)
-            return moved, changes
-        return self._move(points, log_weights, context)
+        if there is None:
+            return self._move(points, log_weights, context)
+        place = there.flatten().nonzero()[:, 0]
+        flat = points.flatten(0, 1)
+        moved, change = self._move(flat[place], log_weights, context, place)
+        changes = points.new_zeros(len(flat), 2).index_copy_(0, place, change)
+        return flat.index_copy(0, place, moved).view_as(points), changes.view(*there.shape, 2)
 
     def _move(
         self,
         points: Tensor,
         log_weights: Tensor,
         context: Tensor | None,
-        there: Tensor | None = None,
+        place: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The same of points [..., dimension], all of them or those that are there."""
+        """The same of points [..., dimension], all of them or those at some places."""
         tokens = self.enter(points)
         if self.attention:
-            heard = self._attend(self.norm(tokens), log_weights, context, there)
+            heard = self._attend(self.norm(tokens), log_weights, context, place)
             tokens = tokens + self.mixed(heard)
         tokens = tokens + self.mlp(tokens)
         # P_x v = v - <v, x> x is tangent to the sphere at x; going back to length 1 after the step
@@ -112,17 +114,20 @@ class TransportBlock(nn.Module):
         tokens: Tensor,
         log_weights: Tensor,
         context: Tensor | None,
-        there: Tensor | None = None,
+        place: Tensor | None = None,
     ) -> Tensor:
-        """What the points [N, n, width] learn from each other and from the context."""
+        """What the points [N, n, width] learn from each other and from the context; or those at
+        some places among all N n, [place, width]."""
         (number, size), width = log_weights.shape, tokens.shape[-1]
 
         def padded(values: Tensor) -> Tensor:
-            if there is None:
+            if place is None:
                 return values
-            whole = values.new_zeros(number, size, values.shape[-1])
-            whole[there] = values
-            return whole
+            whole = values.new_zeros(number * size, values.shape[-1])
+            return whole.index_copy_(0, place, values).view(number, size, -1)
+
+        def chosen(values: Tensor) -> Tensor:
+            return values if place is None else values.flatten(0, 1)[place]
 
         split = padded(self.project(tokens)).view(number, size, 3, self.heads, -1)
         query, key, value = split.permute(2, 0, 3, 1, 4)
@@ -131,15 +136,14 @@ class TransportBlock(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         mixed = mixed.transpose(1, 2).reshape(number, size, width)
         if context is None:
-            return mixed if there is None else mixed[there]
+            return chosen(mixed)
         # Futures of one origin share its context: their points ask together.
         groups = len(context)
         pair = self.context(context).view(groups, -1, 2, self.heads, width // self.heads)
         keys, values = pair.permute(2, 0, 3, 1, 4)
         queries = padded(self.query(tokens)).view(groups, -1, self.heads, width // self.heads)
         crossed = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values)
-        heard = mixed + crossed.transpose(1, 2).reshape(number, size, width)
-        return heard if there is None else heard[there]
+        return chosen(mixed + crossed.transpose(1, 2).reshape(number, size, width))
 
 
 class AtomTransport(nn.Module):
@@ -250,8 +254,14 @@ class AtomReading(nn.Module):
         self.finest.copy_(finest)
         self.roots.copy_(F.one_hot(roots, self.roots.shape[1]))
 
-    def assign(self, points: Tensor) -> Tensor:
-        """pi, [..., codes], summing to 1, of points [..., dimension]."""
+    def assign(self, points: Tensor, there: Tensor | None = None) -> Tensor:
+        """pi, [..., codes], summing to 1, of points [..., dimension]; 0 of those that are not
+        `there` [...], if that is given."""
+        if there is not None:
+            place = there.flatten().nonzero()[:, 0]
+            pi = self.assign(points.flatten(0, -2)[place])
+            whole = pi.new_zeros(there.numel(), pi.shape[1]).index_copy_(0, place, pi)
+            return whole.view(*there.shape, -1)
         events = F.normalize(points[..., : self.finest.shape[1]].float(), dim=-1)
         near = (events @ self.finest.mT / _swiftly(self.temperature, 0.05)).softmax(dim=-1)
         return near @ self.roots

@@ -62,7 +62,7 @@ class _Projected:
         """Quantiles at levels [batch, direction, level] inside (0, 1)."""
         return self.x.gather(-1, self._step_at(levels))
 
-    def cell_means(self, cells: int) -> Tensor:
+    def cell_means(self, cells: int, out: Tensor | None = None) -> Tensor:
         """Means of the quantile function over equal cells of (0, 1), [batch, direction, cell].
 
         With x_1 <= ... <= x_n and c_i the cumulated weights, the function is x_1 and, from each
@@ -78,6 +78,8 @@ class _Projected:
         noted = self.x.new_zeros(*self.x.shape[:2], cells + 2)
         noted[..., 0] = self.x[..., 0]
         noted.scatter_add_(-1, place, rise - later).scatter_add_(-1, place + 1, later)
+        if out is not None:
+            return torch.cumsum(noted[..., :cells], dim=-1, out=out)
         return noted[..., :cells].cumsum(dim=-1)
 
     def _step_at(self, levels: Tensor) -> Tensor:
@@ -100,13 +102,19 @@ def sliced_wasserstein2(
     return _safe_root(squared)
 
 
-def sliced_embedding(measures: Measures, settings: SlicedSettings | None = None) -> Tensor:
-    """Vectors [batch, directions * levels] whose Euclidean distances are sliced W2 distances."""
+def sliced_embedding(
+    measures: Measures, settings: SlicedSettings | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Vectors [batch, directions * levels] whose Euclidean distances are sliced W2 distances; put
+    where `out` says, if that is given."""
     chosen = settings or SlicedSettings()
     check_measures(measures, "measures")
     # Scaled on the way in: there are fewer directions than cells of all measures.
     scale = math.sqrt(chosen.directions * chosen.levels)
     projected = _Projected(measures, _directions_for(measures, chosen) / scale)
+    if out is not None:
+        projected.cell_means(chosen.levels, out.unflatten(1, (chosen.directions, chosen.levels)))
+        return out
     return projected.cell_means(chosen.levels).flatten(1)
 
 

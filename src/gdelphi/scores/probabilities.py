@@ -16,6 +16,8 @@ finds a winner between two equals far too often.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from scipy.special import stdtr
@@ -26,6 +28,9 @@ from gdelphi.common.types import FloatArray, IntArray
 LOG_FLOOR = 1e-12
 """Probabilities are held at least this far from 0 and 1 by the log score: one cell costs at most
 27.6, and a forecaster that says 0 of what happens is not infinitely bad in the tables."""
+
+DRAWS_KEPT: Final = 4
+"""numbers of days whose resampling is remembered"""
 
 ROUNDING = 1e-13
 """Differences that vary by less than this part of the scores are taken as not varying at all."""
@@ -90,14 +95,24 @@ def resampled_totals(sums: FloatArray, bootstrap: Bootstrap) -> FloatArray:
 
     Blocks run on from the last day to the first, so that every day is drawn equally often.
     """
-    days = len(sums)
+    totals: FloatArray = np.tensordot(_times_drawn(len(sums), bootstrap), sums, axes=1)
+    return totals
+
+
+@lru_cache(DRAWS_KEPT)
+def _times_drawn(days: int, bootstrap: Bootstrap) -> FloatArray:
+    """How often each day is drawn, [resample, day]: the same for all scores of so many days, of
+    which a backtest has thousands."""
     generator = np.random.default_rng(bootstrap.seed)
     blocks = -(-days // bootstrap.block_days)
     starts = generator.integers(days, size=(bootstrap.resamples, blocks))
-    within = (np.arange(days)[:, None] + np.arange(bootstrap.block_days)) % days
-    block_sums = sums[within].sum(axis=1)
-    totals: FloatArray = block_sums[starts].sum(axis=1)
-    return totals
+    drawn = np.arange(bootstrap.resamples)[:, None] * days + starts
+    begun = np.bincount(drawn.ravel(), minlength=bootstrap.resamples * days).reshape(-1, days)
+    times = np.zeros(begun.shape)
+    for later in range(bootstrap.block_days):
+        times += np.roll(begun, later, axis=1)
+    times.setflags(write=False)
+    return times
 
 
 def _ratio(totals: FloatArray) -> FloatArray:

@@ -59,7 +59,7 @@ KEPT: Final = 16  # answers of the stack that are remembered
 KEPT_POOLED: Final = 2 * REACH  # the same without recent levels
 RECENT_LEVEL: Final = "recent level"
 FEWEST_BEFORE: Final = 50  # days before one that tells of the recent level
-BLOCK_DAYS: Final = 64  # target days whose tables are made at once,
+BLOCK_DAYS: Final = 256  # target days whose tables are made at once, as few cost as much as many,
 KEPT_BLOCKS: Final = 2  # and how many times as many are kept
 RECENCY: Final = "recency"
 
@@ -204,6 +204,8 @@ class CountForecasters:
     pooled: dict[date, FloatArray] = field(default_factory=dict)
     """logits of the stack without its recent level for further target days, [target, stream,
     root]"""
+    came: dict[date, tuple[History, FloatArray]] = field(default_factory=dict)
+    """outcomes of target days, [target, stream, root], by the history that told them"""
 
     def keep(self, day: date, answers: StackAnswers, baselines: FloatArray) -> None:
         """Remember an answer, and forget the oldest."""
@@ -406,10 +408,9 @@ class PooledStack(_CountForecaster):
         days = self._telling_days(history, origin)
         if not days:
             return np.zeros(len(TARGETS))
-        came = [outcomes(history, day - timedelta(days=1)) for day in days]
         return recent_level(
             np.stack([self._pooled(history, day) for day in days], axis=1),
-            np.stack([[one[target] for one in came] for target in TARGETS]),
+            np.stack([self._came(history, day) for day in days], axis=1),
             np.array([(origin - day).days + 1 for day in days]),
         )
 
@@ -442,6 +443,17 @@ class PooledStack(_CountForecaster):
         self.counts.pooled[day] = pooled
         while len(self.counts.pooled) > KEPT_POOLED:
             del self.counts.pooled[next(iter(self.counts.pooled))]
+
+    def _came(self, history: History, day: date) -> FloatArray:
+        """The outcomes of a day, [target, stream, root]: every origin asks about the last ones."""
+        of, came = self.counts.came.get(day, (None, None))
+        if came is None or of is not history:
+            told = outcomes(history, day - timedelta(days=1))
+            came = np.stack([told[target] for target in TARGETS])
+            self.counts.came[day] = history, came
+            while len(self.counts.came) > KEPT_POOLED:
+                del self.counts.came[next(iter(self.counts.came))]
+        return came
 
     def answers(self, history: History, origin: date) -> StackAnswers:
         """What it and its parts answer at an origin; members are asked only if that is not known

@@ -74,6 +74,14 @@ def command(
             help="Leave out whole futures and the expected day: a fraction of the time.",
         ),
     ] = False,
+    futures_every: Annotated[
+        int | None,
+        typer.Option(
+            "--futures-every",
+            min=1,
+            help="Judge futures, expected day and shares on every n-th of them [120 at most].",
+        ),
+    ] = None,
     text_model: Annotated[
         Path | None,
         typer.Option("--text-model", help="Folder of a text forecaster: one more member."),
@@ -121,7 +129,7 @@ def command(
             )  # fmt: skip
             request = BacktestRequest(
                 model_folder(settings, model), out, since, until, every, options, allow_fitted,
-                processes, refit,
+                processes, refit, futures_every,
             )  # fmt: skip
             with goes_on_from("here"):
                 summary = carry_out(
@@ -176,6 +184,8 @@ def show_backtest(summary: Mapping[str, Any], folder: Path, *, json: bool) -> No
     days, options = summary["days"], summary["origin"]["asked"]
     about = grid(f"backtest in {folder}")
     about.add_row("days", f"{days['number']:,} from {days['first']} to {days['last']}")
+    if days.get("whole", days["number"]) < days["number"]:
+        about.add_row("whole futures", f"on {days['whole']:,} of them, shares and expected day too")
     about.add_row("streams", f"{len(summary['origin']['streams']):,}, level {options['level']}")
     if options.get("refit"):
         about.add_row("refitted", f"every {options['refit']:,} days, on all days known by then")
