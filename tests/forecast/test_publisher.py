@@ -165,6 +165,27 @@ def test_a_kept_combination_with_a_negative_weight_is_refused(
         Publisher.load(path, readings)
 
 
+def test_where_there_is_no_pooled_stack_a_combination_is_held_against_the_simple_one(
+    world: tuple[Profiles, FloatArray], tmp_path: Path
+) -> None:
+    """With too few days for a pooled stack the combination starts from the simple one, and may give
+    a member as little as that does, also if a reading is called direct."""
+    history, truth = world
+    path = tmp_path / "published-root.json"
+    reading = GivenForecaster(truth, name="direct")
+    fit_publisher("root", history, [reading], before=BEFORE, validation_b=VALIDATION_B).save(path)
+    content = json.loads(path.read_text())
+    assert content["choices"]["occurs"]["published"] == "combined"
+    for part, weight in (("stack", -0.888), ("combined", -0.8881)):
+        content[part]["occurs"]["logit weekday"] = weight
+    path.write_text(json.dumps(content))
+    assert Publisher.load(path, [reading]).combined.coefficients() == content["combined"]
+    content["combined"]["occurs"]["logit weekday"] = -1.5
+    path.write_text(json.dumps(content))
+    with pytest.raises(ForecastError, match="negative weight of weekday"):
+        Publisher.load(path, [reading])
+
+
 def test_readings_that_know_nothing_cost_next_to_nothing(
     world: tuple[Profiles, FloatArray],
 ) -> None:

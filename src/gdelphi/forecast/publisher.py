@@ -191,7 +191,7 @@ class Publisher:
 
     def refuse_negative_weights(self, where: str) -> None:
         """Refuse a combination in which a member counts against itself."""
-        start = _direct_alone(self.combined) or self.stack.coefficients()
+        start = _start(self.combined, self.stack)
         for target, choice in self.choices.items():
             if choice.published != COMBINED or choice.ridge is None:
                 continue
@@ -300,6 +300,13 @@ def _as_it_is(pooled: PooledStack) -> Stack:
         plain_stack_of(pooled),
         fitted={target: {INTERCEPT: 0.0, feature: 1.0} for target in TARGETS},
     )
+
+
+def _start(combination: Stack, stack: AnyStack) -> Coefficients:
+    """What a combination is held to: the reading *direct*, which begins at the pooled stack, if
+    there are both; else the stack."""
+    direct = _direct_alone(combination) if isinstance(stack, PooledStack) else None
+    return direct or stack.coefficients()
 
 
 def _direct_alone(combination: Stack) -> Coefficients | None:
